@@ -71,6 +71,20 @@ const headerOption = {
   text: "Header to send with every request, such as a token. Repeatable.",
 } as const;
 
+const connectionOptions = {
+  header: headerOption,
+  socket: {
+    type: "string",
+    value: "PATH",
+    text: "Connect to a gateway on this Unix socket; the path of the URL still counts. Default: /mcp.",
+  },
+  timeout: {
+    type: "string",
+    value: "DURATION",
+    text: "Give up if the server responds to nothing for this long, such as `5m`. Default: `60s`. A tool may take longer than that.",
+  },
+} as const satisfies OptionTable;
+
 const clientExits = ["ok", "failed", "usage", "unauthorized", "unreachable", "refused"] as const;
 
 /** Every command, in the order of the help. */
@@ -201,7 +215,7 @@ export const commands = {
       `Connects to a server as a client, in the newest MCP revision that both support, and lists its tools. The server is a URL (Streamable HTTP or HTTP+SSE; default \`${defaultEndpoint}\`) or a command that speaks stdio.`,
     ],
     options: {
-      header: headerOption,
+      ...connectionOptions,
       json: { type: "boolean", text: "Print the list as JSON, as the server returned it." },
     },
     examples: [
@@ -239,7 +253,7 @@ export const commands = {
         value: "JSON",
         text: "Answer to a question of the tool, as a JSON object. Repeatable.",
       },
-      header: headerOption,
+      ...connectionOptions,
       json: { type: "boolean", text: "Print the whole result as JSON." },
     },
     examples: [

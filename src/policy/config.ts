@@ -3,7 +3,7 @@ import * as z from "zod";
 import { durationField } from "../lib/duration.ts";
 import { authZenConfig } from "./authzen/config.ts";
 import { rulesFields } from "./cel/config.ts";
-import { canonicalUri, isCanonicalTemplate } from "./enforcement/canonical-uri.ts";
+import { canonicalUri, isCanonicalTemplate } from "./provider/canonical-uri.ts";
 import { sidebandConfig } from "./sideband/config.ts";
 
 /** The `policy` section of the configuration: at the top for all routes, or in a route instead. */

@@ -5,7 +5,7 @@ import { andThen, isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
-import { canonicalUri, isCanonicalTemplate } from "./enforcement/canonical-uri.ts";
+import { canonicalUri, isCanonicalTemplate } from "./provider/canonical-uri.ts";
 import {
   type CheckOutcome,
   createEvaluator,
@@ -80,7 +80,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     const isList = isListMethod(method);
     const isTask = mayHoldTaskResult(method);
     const asksForInput = hasInputRequests(message);
-    const mayName = isList || mayNameHidden(method) || (evaluator.filtersLists && mayMentionResource(message));
+    const mayName = isList || mayNameHidden(method) || (evaluator.hidesNames && mayMentionResource(message));
     if (message.kind !== "result" || !(mayName || isTask || asksForInput)) return evaluator.evaluate(subject, memory);
     let outcome = isList ? filterListPage(subject, evaluator) : hiddenNames.checkResult(subject);
     if (isTask) outcome = thenCheck(subject, outcome, (next) => tasks.checkResult(next));
@@ -100,7 +100,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     // A modern client answers with a retry, which was evaluated as a request.
     if (forwarded.direction === "server-to-client" && forwarded.era === "modern") return reply;
     const subject = InspectedMessage.answering(forwarded, request, reply.message);
-    if (evaluator.filtersLists) {
+    if (evaluator.hidesNames) {
       notFound.observe(forwarded, request, reply.message, isOpen(forwarded.reply));
       // An unknown name and a hidden one must not be told apart by the server's words.
       if (isNotFound(request, reply.message)) return notFound.replyFor(forwarded, request);

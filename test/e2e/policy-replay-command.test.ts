@@ -22,9 +22,9 @@ const denied: Partial<ToldCall> = {
 const recorded: readonly ToldCall[] = [
   {
     method: "tools/list",
-    result: { tools: [tool("add"), tool("pay")] },
+    result: { tools: [tool("add")] },
     upstream: { result: { tools: [tool("add"), tool("pay"), tool("delete_file")] } },
-    decision: { phase: "list", effect: "filter", hidden: 1, listed: 3 },
+    decision: { phase: "list", effect: "filter", hidden: 2, listed: 3 },
   },
   call("add", { a: 1 }),
   call("add", { a: 2 }, { context: { principal: "ann" } }),
@@ -64,7 +64,7 @@ describe("headgate policy replay", () => {
     const report = await reportOf(folder, { rules, tools: { deny: ["delete_*"] } });
     expect(report.exitCode).toBe(1);
     expect(report.counts).toMatchObject({ "newly-denied": 2, "newly-allowed": 1 });
-    expect(report.groups).toMatchObject([
+    expect(report.groups.filter(({ kind }) => !kind.startsWith("list-"))).toMatchObject([
       {
         kind: "newly-denied",
         target: "add",

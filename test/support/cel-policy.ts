@@ -54,7 +54,11 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
         const value = typeof entry === "string" ? { [key]: entry } : entry;
         return { name: String(value[key]), value };
       });
-      const subject = InspectedMessage.of(exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }));
+      const subject = InspectedMessage.of(
+        exchangeWith(requestOf(kind === "resource-template" ? "resources/templates/list" : `${kind}s/list`), {
+          principal: who(principal),
+        }),
+      );
       const decision = provider.filterList?.({ subject, kind, entries }, call);
       if (decision === undefined) return entries.map(({ name }) => name);
       const { visible } = known(decision);

@@ -12,7 +12,7 @@ import type { JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { type ArgumentPair, parseJsonObject, parsePairs, type ParseResult, toArguments } from "./tool-arguments.ts";
 
-// The user can press Ctrl+C; there is no other limit.
+// The user can press Ctrl+C, and a server that is gone is noticed; there is no other limit.
 const callTimeoutMs = 24 * 60 * 60 * 1000;
 
 /** A call as given on the command line. */
@@ -42,7 +42,7 @@ function parseCall({ values, positionals, program }: CommandArguments<typeof com
   if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args exclude each other");
   return {
     name,
-    target: parseTarget({ url: values.url, headers: values.header, program }),
+    target: parseTarget({ ...values, url: values.url, headers: values.header, program }),
     answers: (values.answer ?? []).map(parseAnswer),
     json: values.json === true,
     arguments:
@@ -56,14 +56,15 @@ async function runCall(parsed: ParsedCall, client: Client, io: PromptIo): Promis
   const { name } = parsed;
   const list = await client.listTools();
   const tool = list.tools.find((candidate) => candidate.name === name);
-  if (tool === undefined) {
+  // With --args nothing is checked: a server need not list what it has.
+  if (tool === undefined && parsed.arguments.type === "pairs") {
     io.err(`headgate: ${noSuchTool(name, list.tools)}\n`);
     return exitCodes.refused.code;
   }
   const given: ParseResult<JsonObject> =
     parsed.arguments.type === "whole"
       ? { ok: true, value: parsed.arguments.value }
-      : toArguments(parsed.arguments.pairs, tool.inputSchema);
+      : toArguments(parsed.arguments.pairs, tool?.inputSchema ?? {});
   if (!given.ok) {
     io.err(`headgate: ${printableLine(`${name}: ${given.problem}`)}; see headgate tools\n`);
     return exitCodes.usage.code;

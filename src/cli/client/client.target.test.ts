@@ -19,6 +19,8 @@ describe("parseTarget", () => {
       type: "http",
       url: new URL("https://mcp.example.com/mcp"),
       headers: { authorization: "Bearer a:b", "x-empty": "" },
+      socket: undefined,
+      silenceMs: 60_000,
     });
   });
 

@@ -4,20 +4,20 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 
 import type { Client, ElicitRequestParams, ElicitResult, FetchLike, Transport } from "@modelcontextprotocol/client";
 
-import { proxyFromEnvironment } from "../../config/resolve.ts";
-import type { Environment } from "../../config/substitute.ts";
+import { formatDuration, parseDuration } from "../../lib/duration.ts";
 import { defaultEndpoint, type ExitCodeName, exitCodes } from "../commands.ts";
 import { type CliIo, packageVersion } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { UsageError } from "../define-command.ts";
+import { createWatchedFetch } from "./watched-fetch.ts";
 
 // Long enough for npx to download a package first.
 const connectTimeoutMs = 60_000;
 // A legacy server on stdio may never answer the probe for the modern era.
 const probeTimeoutMs = { http: 30_000, stdio: 10_000 } as const;
-const socketTimeoutMs = 10_000;
 const endTimeoutMs = 2_000;
+const defaultSilenceMs = 60_000;
 
 /** How a command handles elicitation. */
 export interface ElicitationSupport {
@@ -34,16 +34,16 @@ export async function withClient(
   role: ElicitationSupport,
   use: (client: Client) => Promise<number>,
 ): Promise<number> {
-  const connections = target.type === "http" ? await createFetch(target.url, io.env) : undefined;
+  await using watched = target.type === "http" ? await createWatchedFetch({ ...target, env: io.env }) : undefined;
+  const orLost = <T>(work: Promise<T>): Promise<T> =>
+    watched === undefined ? work : Promise.race([work, watched.lost]);
   try {
-    await using connection = await connect(target, io, role, connections?.fetch);
-    return await use(connection.client);
+    await using connection = await orLost(connect(target, io, role, watched?.fetch));
+    return await orLost(use(connection.client));
   } catch (error) {
     const { exit, message } = toClientFailure(error, target);
     io.err(`headgate: ${message}\n`);
     return exitCodes[exit].code;
-  } finally {
-    await connections?.close();
   }
 }
 
@@ -121,23 +121,6 @@ async function endSession(client: Client, transport: Transport): Promise<void> {
   await client.close();
 }
 
-/** A fetch that uses the proxy of the environment and does not time out; Node's would end a silent call after 5 minutes. */
-async function createFetch(url: URL, env: Environment) {
-  const undici = await import("undici");
-  const limits = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: socketTimeoutMs } };
-  const proxy = proxyFromEnvironment(url, env);
-  const dispatcher =
-    proxy === undefined
-      ? new undici.Agent(limits)
-      : new undici.ProxyAgent({ uri: proxy, proxyTunnel: false, ...limits });
-  const fetch: FetchLike = (input, init) => {
-    // Both are the standard fetch, but their types are declared twice.
-    const own = { ...init, dispatcher } as unknown as Parameters<typeof undici.fetch>[1];
-    return undici.fetch(input, own);
-  };
-  return { fetch, close: () => dispatcher.destroy() };
-}
-
 function showLines(stream: Readable, io: Pick<CliIo, "err">): void {
   createInterface({ input: stream }).on("line", (line) => io.err(`${printableLine(line)}\n`));
 }
@@ -209,18 +192,26 @@ const noSuchHost: Explain = (target) => (target.type === "http" ? `unknown host 
 const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
-    const hint = target.url.href === defaultEndpoint ? "; start a gateway with headgate run" : "";
-    return `nothing is listening at ${target.url.href}${hint}`;
+    const hint =
+      target.socket === undefined && target.url.href === defaultEndpoint ? "; start a gateway with headgate run" : "";
+    return `nothing is listening at ${formatTarget(target)}${hint}`;
   },
   ENOTFOUND: noSuchHost,
   EAI_AGAIN: noSuchHost,
-  ENOENT: (target) => (target.type === "stdio" ? `cannot start \`${target.command}\`: command not found` : undefined),
+  ENOENT: (target) =>
+    target.type === "stdio"
+      ? `cannot start \`${target.command}\`: command not found`
+      : `there is no socket ${target.socket ?? ""}; start a gateway with listen.unixSocket`,
   EACCES: (target) => (target.type === "stdio" ? `cannot start \`${target.command}\`: permission denied` : undefined),
   EPIPE: ended,
   ECONNRESET: ended,
   UND_ERR_SOCKET: ended,
   UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} does not accept connections`,
   CONNECTION_CLOSED: ended,
+  SERVER_SILENT: (target) =>
+    target.type === "http"
+      ? `${formatTarget(target)} has not responded to anything for ${formatDuration(target.silenceMs)}; wait longer with --timeout`
+      : undefined,
   REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not respond in time`,
   CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} responds, but does not speak MCP`,
 };
@@ -279,38 +270,56 @@ function errorMessage(error: unknown): string {
 
 /** The server that a client command connects to. */
 export type ClientTarget =
-  | { readonly type: "http"; readonly url: URL; readonly headers: Readonly<Record<string, string>> }
+  | {
+      readonly type: "http";
+      readonly url: URL;
+      readonly headers: Readonly<Record<string, string>>;
+      /** Connect to this Unix socket instead of the URL's host. */
+      readonly socket: string | undefined;
+      /** How long the server may leave every request unanswered. */
+      readonly silenceMs: number;
+    }
   | { readonly type: "stdio"; readonly command: string; readonly args: readonly string[] };
 
 /** The arguments that name a server. */
 export interface TargetArguments {
   readonly url: string | undefined;
   readonly headers: readonly string[] | undefined;
+  readonly socket?: string | undefined;
+  readonly timeout?: string | undefined;
   /** A program with its arguments. */
   readonly program: readonly string[] | undefined;
 }
 
 /** The server that the arguments name; the local gateway by default. */
-export function parseTarget({ url: text, headers = [], program }: TargetArguments): ClientTarget {
+export function parseTarget({ url: text, headers = [], socket, timeout, program }: TargetArguments): ClientTarget {
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) throw new UsageError("expected a command after --");
     if (text !== undefined) throw new UsageError("a URL and a command exclude each other");
     if (headers.length > 0) throw new UsageError("--header needs a URL, not a command");
+    if (socket !== undefined) throw new UsageError("--socket and a command exclude each other");
     return { type: "stdio", command, args };
   }
-  const url = URL.parse(text ?? defaultEndpoint);
+  const silenceMs = timeout === undefined ? defaultSilenceMs : parseDuration(timeout);
+  if (silenceMs === undefined || silenceMs === 0)
+    throw new UsageError(`\`${timeout ?? ""}\` is not a duration such as \`30s\` or \`5m\``);
+  const url = URL.parse(text ?? (socket === undefined ? defaultEndpoint : socketEndpoint));
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
     throw new UsageError(`\`${text ?? ""}\` is not an http or https URL`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new UsageError("the URL contains credentials; pass them with --header");
   }
-  return { type: "http", url, headers: Object.fromEntries(headers.map(parseHeader)) };
+  return { type: "http", url, headers: Object.fromEntries(headers.map(parseHeader)), socket, silenceMs };
 }
+
+/** Behind a socket there is no other host. */
+const socketEndpoint = "http://localhost/mcp";
 
 /** A server as it is shown in messages. */
 export function formatTarget(target: ClientTarget): string {
+  if (target.type === "http" && target.socket !== undefined) return `${target.socket} (${target.url.pathname})`;
   return target.type === "http" ? target.url.href : `\`${[target.command, ...target.args].join(" ")}\``;
 }
 

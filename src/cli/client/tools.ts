@@ -11,7 +11,7 @@ import { printable, printableLine, table, textWidth, wrap } from "../text-layout
 export const tools = defineCommand("tools", async ({ values, positionals, program }, io: CliIo) => {
   const [url, ...rest] = positionals;
   if (rest.length > 0) throw new UsageError("expected one URL");
-  const target = parseTarget({ url, headers: values.header, program });
+  const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     const list = await client.listTools();
     io.out(

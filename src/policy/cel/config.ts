@@ -49,7 +49,10 @@ const callRule = z
     id: ruleId,
     ...conditions("call"),
     ...refusal,
-    hide: z.boolean().default(false).describe("With `deny`: answer as if the name did not exist."),
+    hide: z
+      .boolean()
+      .default(false)
+      .describe("With `deny`: answer as if the name did not exist, and leave it out of lists."),
     requireScope: z
       .array(scopeName)
       .min(1)
@@ -128,7 +131,7 @@ export const rulesFields = {
     .superRefine(checkIds)
     .optional()
     .describe(
-      "Rules for requests and notifications, in order: the first true `allow` or `deny` decides; `apply` acts and continues. If there are rules, anything that none allows is refused.",
+      "Rules for requests and notifications, in order: the first true `allow` or `deny` decides; `apply` acts and continues. If there are rules, anything that none allows is refused, and what they can never allow a caller is not listed.",
     ),
   results: z
     .array(resultRule)

@@ -5,6 +5,7 @@ import { type Bindings, type ExpressionScope, variables } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import type { CelMap } from "./json-value.ts";
 import { formatMetered, needsMeter, withinBudget } from "./metering.ts";
+import { type CompilePart, compileOutcomes, type OutcomeTest, type PossibleCall } from "./possible-outcomes.ts";
 import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 import { type ReadNames, readNamesOf } from "./read-names.ts";
 
@@ -31,7 +32,7 @@ export interface Expression {
   /** The member names of `params` that it reads. */
   readonly names: ReadNames;
   /** Throws if CEL has no value for it. */
-  readonly evaluate: (bindings: Bindings | MappingInputs) => unknown;
+  readonly evaluate: (bindings: Bindings | MappingInputs | PossibleCall) => unknown;
 }
 
 /** A compiled condition. */
@@ -44,6 +45,8 @@ export interface CompiledCondition {
   readonly test: (bindings: Bindings) => boolean;
   /** Evaluates with a part of the facts; undefined if they do not determine the value. */
   readonly evaluateStatically: (facts: FastFacts) => boolean | undefined;
+  /** What it can come out as, for requests of which only caller, method and target are known. */
+  readonly outcomes: OutcomeTest;
 }
 
 export type CompileResult<T> =
@@ -78,6 +81,12 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
   if (!parsed.ok) return parsed;
   const { ast, run } = parsed.value;
   const fast = compileFastCondition(ast);
+  // Only lists need it, so that it is compiled when the first one comes.
+  let outcomes: OutcomeTest | undefined;
+  const compilePart: CompilePart = (node) => {
+    const part = parseMetered(node, text, scope);
+    return part.ok ? part.value.run : undefined;
+  };
   const evaluate = (bindings: Bindings): boolean => {
     const value = run(bindings);
     if (typeof value !== "boolean") throw new TypeError(`the condition is ${typeof value}, not bool`);
@@ -91,6 +100,7 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
       names: readNamesOf(ast),
       test: fast === undefined ? evaluate : (bindings) => fast(bindings) ?? evaluate(bindings),
       evaluateStatically: fast ?? (() => undefined),
+      outcomes: (call) => (outcomes ??= compileOutcomes(ast, compilePart))(call),
     },
   };
 }
@@ -101,7 +111,7 @@ function readsOf(ast: ASTNode, scope: ExpressionScope): readonly ReadPath[] {
 
 interface ParsedExpression {
   readonly ast: ASTNode;
-  readonly run: (bindings: Bindings | MappingInputs) => unknown;
+  readonly run: (bindings: Bindings | MappingInputs | PossibleCall) => unknown;
 }
 
 function parse(text: string, scope: ExpressionScope, type: ExpressionType): CompileResult<ParsedExpression> {

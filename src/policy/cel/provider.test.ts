@@ -233,7 +233,7 @@ describe("names", () => {
   });
 
   it("are not filtered without configuration", () => {
-    expect("filterList" in celPolicy({ rules: [] }).provider).toBe(false);
+    expect("filterList" in celPolicy({ results: [] }).provider).toBe(false);
   });
 });
 

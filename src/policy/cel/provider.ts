@@ -95,7 +95,7 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
   const calls = config.rules === undefined ? noRules : compileCallRules(config.rules, clock.now);
   const results = config.results === undefined ? noRules : compileResultRules(config.results);
   const lists = config.lists && compileListRules(config.lists);
-  const names = createNameVisibility(config, lists);
+  const names = createNameVisibility(config, lists, config.rules && calls);
   const plans = onStep === undefined ? createPlanCache(createPlan) : undefined;
   const allNames = toKnownNames(namesIn(calls.rules), namesIn(results.rules));
 
@@ -174,10 +174,14 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     return plan.decision ?? evaluate(subject, results, plan, nothingCarried, clock.now());
   }
 
+  // What only a call shows does not decide about lists.
+  const callerReads = calls.allReads.filter((path) => path.startsWith("principal."));
+  const readForLists = [...new Set([...(lists?.allReads ?? []), ...callerReads])];
+
   function filterList(page: ListPage): ListDecision {
     const startedAt = clock.now();
     const { visible, shadow, notes } = names.filter(page);
-    const explanation = explain(name, notes, clock.now() - startedAt, lists?.allReads);
+    const explanation = explain(name, notes, clock.now() - startedAt, readForLists);
     return { visible, explanation: shadow === undefined ? explanation : { ...explanation, shadow } };
   }
 
@@ -186,7 +190,7 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     name,
     evaluateRequest,
     evaluateResponse,
-    ...(names.canHide ? { filterList } : {}),
+    ...(names.canFilter ? { filterList, hidesNames: names.canHide } : {}),
     ...(argumentsForResponses && { argumentsForResponses }),
   };
 }

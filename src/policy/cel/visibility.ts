@@ -6,11 +6,14 @@ import type { RulesConfig } from "./config.ts";
 import { decide } from "./decide.ts";
 import { Bindings, isKnownFromCall } from "./facts.ts";
 import { isStaticPath } from "./plan-cache.ts";
+import { createReachability } from "./reachability.ts";
 import type { RuleSet } from "./rules.ts";
 
 /** Which names callers can see, in lists and when they use a name. */
 export interface NameVisibility {
-  /** Whether the configuration can hide any name. */
+  /** Whether the configuration can leave any entry out of a list. */
+  readonly canFilter: boolean;
+  /** Whether the configuration can hide any name, as if it did not exist. */
   readonly canHide: boolean;
   /** Whether `isHidden` depends on caller, method and target name only. */
   readonly isStatic: boolean;
@@ -31,8 +34,12 @@ export interface ListFilterResult {
 /** Most entries named in a report. */
 const maxReported = 5;
 
-/** Creates the test of names from the configured patterns and list rules. */
-export function createNameVisibility(config: RulesConfig, lists: RuleSet | undefined): NameVisibility {
+/** Creates the test of names from the configured patterns, the list rules, and the rules for requests. */
+export function createNameVisibility(
+  config: RulesConfig,
+  lists: RuleSet | undefined,
+  calls: RuleSet | undefined,
+): NameVisibility {
   const { tools, prompts, resources } = config;
   const matchers: Readonly<Record<ListKind, NameMatcher | undefined>> = {
     tool: createNameMatcher(tools),
@@ -40,15 +47,17 @@ export function createNameVisibility(config: RulesConfig, lists: RuleSet | undef
     resource: createNameMatcher(resources),
     "resource-template": createNameMatcher(resources),
   };
-  const canHide = lists !== undefined || Object.values(matchers).some((matcher) => matcher !== undefined);
+  const hasNameRules = lists !== undefined || Object.values(matchers).some((matcher) => matcher !== undefined);
+  const reachability = calls && createReachability(calls);
   const conditions = lists?.rules.map(({ rule }) => rule.condition) ?? [];
   return {
-    canHide,
+    canFilter: hasNameRules || calls !== undefined,
+    canHide: hasNameRules || calls?.rules.some(({ rule }) => rule.refusal.kind === "hidden" && !rule.isShadow) === true,
     // A request is only tested against list rules that read nothing of an entry but its name.
     isStatic: conditions.every(({ reads }) => reads.every((path) => path[0] === "entry" || isStaticPath(path))),
     isHidden: (subject) => {
       const { message } = subject;
-      const kind = canHide ? methodFacts(message.method ?? "")?.target : undefined;
+      const kind = hasNameRules ? methodFacts(message.method ?? "")?.target : undefined;
       const name = kind === undefined ? undefined : targetName(message, kind);
       if (kind === undefined || kind === "task" || name === undefined) return false;
       if (matchers[kind]?.(name) === false) return true;
@@ -57,12 +66,32 @@ export function createNameVisibility(config: RulesConfig, lists: RuleSet | undef
       return filterByRules(lists, undefined, { subject, kind, entries: [{ name, value }] }).visible[0] !== true;
     },
     filter: (page) => {
-      const isAllowed = matchers[page.kind];
-      if (lists !== undefined) return filterByRules(lists, isAllowed, page);
-      return { visible: page.entries.map(({ name }) => isAllowed?.(name) ?? true) };
+      const { kind, entries, subject } = page;
+      const isAllowed = matchers[kind];
+      const filtered: ListFilterResult =
+        lists === undefined
+          ? { visible: entries.map(({ name }) => isAllowed?.(name) ?? true) }
+          : filterByRules(lists, isAllowed, page);
+      if (reachability === undefined) return filtered;
+      // Outside lists, as in a link, a name that cannot be used is no secret unless a rule hides it.
+      const isList = listMethods.has(subject.method ?? "");
+      const visible = filtered.visible.map((isVisible, index) => {
+        const entry = entries[index];
+        if (!isVisible || entry === undefined) return false;
+        const reached = reachability(subject.exchange, kind, entry.name);
+        return isList ? reached === "possible" : reached !== "hidden";
+      });
+      return { ...filtered, visible };
     },
   };
 }
+
+const listMethods: ReadonlySet<string> = new Set([
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+]);
 
 type NameMatcher = (name: string) => boolean;
 

@@ -55,8 +55,10 @@ export interface EvaluatorDeps {
 
 /** Evaluates messages with a provider and reports every decision. Never throws: without a decision it refuses. */
 export interface Evaluator {
-  /** Whether the provider can hide names. */
+  /** Whether the provider leaves entries out of lists. */
   readonly filtersLists: boolean;
+  /** Whether the provider can hide names, as if they did not exist. */
+  readonly hidesNames: boolean;
   /** The arguments of a request that decisions about its response depend on; undefined for all. */
   readonly argumentsForResponses: readonly string[] | undefined;
   /** Evaluates a message; `memory` is what the decision about its request left. */
@@ -181,6 +183,7 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
 
   return {
     filtersLists: provider.filterList !== undefined,
+    hidesNames: provider.filterList !== undefined && provider.hidesNames !== false,
     argumentsForResponses: provider.argumentsForResponses,
     evaluate,
     checkVisibility,

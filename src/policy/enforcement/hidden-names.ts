@@ -2,7 +2,7 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
 import { completionReference, hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
-import { canonicalUri, isCanonicalUri } from "./canonical-uri.ts";
+import { canonicalUri, isCanonicalUri } from "../provider/canonical-uri.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
 import { completedResources, isUriTemplate, type ResourceMention, resourceMentions } from "./mentioned-names.ts";
 import { synthesizeRequest } from "./refusals.ts";
@@ -105,7 +105,7 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
       const { message, method } = subject;
       const unchanged: CheckOutcome = { type: "pass", message, memory };
       if (method === "subscriptions/listen") return checkSubscriptions(subject, memory);
-      if (!evaluator.filtersLists) return unchanged;
+      if (!evaluator.hidesNames) return unchanged;
       if (method === "notifications/resources/updated") {
         const uri = memberString(message, "params.uri");
         return uri === undefined ? unchanged : checkName(subject, "resource", uri, memory);
@@ -119,7 +119,7 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
     },
     checkResult: (subject) => {
       const { message, request } = subject;
-      if (!evaluator.filtersLists || message.kind !== "result" || request === undefined)
+      if (!evaluator.hidesNames || message.kind !== "result" || request === undefined)
         return { type: "pass", message, memory: undefined };
       if (request.method === "completion/complete")
         return removeHidden(subject, completedResources(request, message), undefined);

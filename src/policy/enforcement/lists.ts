@@ -6,7 +6,7 @@ import { decodeString, elementsOf, memberSource, membersOf, typeAt } from "../..
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider/provider.ts";
-import { canonicalUri } from "./canonical-uri.ts";
+import { canonicalUri } from "../provider/canonical-uri.ts";
 import type { CheckOutcome, Evaluator, Visibility } from "./evaluator.ts";
 
 /** Where a list is in a result, and which member names an entry. */

@@ -30,6 +30,11 @@ export interface PolicyProvider {
    */
   filterList?(list: ListPage, call: PolicyCall): MaybePromise<ListDecision>;
   /**
+   * Whether what `filterList` leaves out is hidden elsewhere too, as if it did not exist. True with `filterList` unless it
+   * says otherwise.
+   */
+  readonly hidesNames?: boolean;
+  /**
    * The arguments of a request that `evaluateResponse` reads; all of them if it does not say. A task may run for days, and
    * no more than these are kept of a long request that started one.
    */
@@ -165,6 +170,7 @@ export function overrideProvider(provider: PolicyProvider, overrides: Partial<Po
     evaluateRequest: (subject, call) => provider.evaluateRequest(subject, call),
     evaluateResponse: (subject, call) => provider.evaluateResponse(subject, call),
     ...(filterList === undefined ? {} : { filterList }),
+    ...(provider.hidesNames === undefined ? {} : { hidesNames: provider.hidesNames }),
     ...(provider.argumentsForResponses && { argumentsForResponses: provider.argumentsForResponses }),
     close: () => provider.close?.(),
     ...overrides,

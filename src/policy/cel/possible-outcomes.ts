@@ -1,0 +1,207 @@
+import type { ASTNode } from "@marcbachmann/cel-js";
+
+import type { Principal } from "../../core/exchange.ts";
+import { McpFacts, PrincipalFacts } from "./facts.ts";
+import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
+import { literalOf } from "./read-paths.ts";
+
+/** What a condition can come out as, over all requests that fit the known facts. */
+export interface Outcomes {
+  readonly true: boolean;
+  readonly false: boolean;
+  readonly error: boolean;
+}
+
+/** Says what a condition can come out as. Never says that something is impossible when it is possible. */
+export type OutcomeTest = (call: PossibleCall) => Outcomes;
+
+/** Compiles a part of a condition for the CEL engine. */
+export type CompilePart = (node: ASTNode) => ((call: PossibleCall) => unknown) | undefined;
+
+const certainly = {
+  true: { true: true, false: false, error: false },
+  false: { true: false, false: true, error: false },
+  error: { true: false, false: false, error: true },
+} as const satisfies Readonly<Record<string, Outcomes>>;
+
+const anything: Outcomes = { true: true, false: true, error: true };
+
+/** Thrown by facts that differ from request to request. */
+class UnknownFact extends Error {}
+
+/** A use of a name, of which only caller, method and name are known. */
+export class PossibleCall {
+  readonly mcp: McpFacts;
+  readonly principal: PrincipalFacts;
+  /** The URI template that the target's URI is expanded from, if that is all that is known of it. */
+  readonly template: UriTemplate | undefined;
+  readonly fast: FastFacts;
+  /** Whether an unknown fact was read since this was last set to false. */
+  hasReadUnknown = false;
+
+  constructor(principal: Principal, server: string, method: string, target: CallTarget) {
+    this.principal = new PrincipalFacts(principal);
+    const { tool = "", prompt = "", resource = "", template } = target;
+    this.template = template === undefined ? undefined : new UriTemplate(template);
+    const known = { server, method, direction: "client-to-server", kind: "request", tool, prompt, task: "" };
+    const mcp = template === undefined ? { ...known, resource } : known;
+    this.fast = { mcp, principal: this.principal };
+    const unknown = { get: () => this.#unknown() };
+    // An object of the class that the CEL engine knows, with properties in place of its getters.
+    this.mcp = Object.create(McpFacts.prototype, {
+      resource: unknown,
+      revision: unknown,
+      arguments: unknown,
+      params: unknown,
+      ...Object.getOwnPropertyDescriptors(mcp),
+    }) as McpFacts;
+  }
+
+  /** How and when a message arrives can differ from request to request. */
+  get request(): never {
+    return this.#unknown();
+  }
+
+  get session(): never {
+    return this.#unknown();
+  }
+
+  #unknown(): never {
+    this.hasReadUnknown = true;
+    throw new UnknownFact("not known before the call");
+  }
+}
+
+/** What a request is about: a tool, a prompt, a resource, or any resource of a template. */
+export type CallTarget =
+  | { readonly tool: string; readonly prompt?: never; readonly resource?: never; readonly template?: never }
+  | { readonly prompt: string; readonly tool?: never; readonly resource?: never; readonly template?: never }
+  | { readonly resource: string; readonly tool?: never; readonly prompt?: never; readonly template?: never }
+  | { readonly template: string; readonly tool?: never; readonly prompt?: never; readonly resource?: never };
+
+/**
+ * Compiles a condition for three-valued evaluation. Logic is followed by the rules of CEL, where an error or something
+ * unknown on one side does not matter if the other side decides; `compile` compiles the conditions between the operators.
+ */
+export function compileOutcomes(node: ASTNode, compile: CompilePart): OutcomeTest {
+  switch (node.op) {
+    case "&&":
+    case "||": {
+      const [left, right] = [compileOutcomes(node.args[0], compile), compileOutcomes(node.args[1], compile)];
+      const join = node.op === "&&" ? conjunction : disjunction;
+      return (call) => join(left(call), right(call));
+    }
+    case "!_": {
+      const inner = compileOutcomes(node.args, compile);
+      return (call) => negation(inner(call));
+    }
+    case "?:": {
+      const [condition, yes, no] = node.args;
+      const parts = [condition, yes, no].map((part) => compileOutcomes(part, compile));
+      return (call) => choice(parts.map((part) => part(call)));
+    }
+    default:
+      return compileAtom(node, compile(node));
+  }
+}
+
+function conjunction(a: Outcomes, b: Outcomes): Outcomes {
+  return {
+    true: a.true && b.true,
+    false: a.false || b.false,
+    error: (a.error && (b.true || b.error)) || (b.error && (a.true || a.error)),
+  };
+}
+
+function negation({ true: yes, false: no, error }: Outcomes): Outcomes {
+  return { true: no, false: yes, error };
+}
+
+function disjunction(a: Outcomes, b: Outcomes): Outcomes {
+  return negation(conjunction(negation(a), negation(b)));
+}
+
+function choice([condition = anything, yes = anything, no = anything]: readonly Outcomes[]): Outcomes {
+  const can = (outcome: "true" | "false"): boolean =>
+    (condition.true && yes[outcome]) || (condition.false && no[outcome]);
+  const error = condition.error || (condition.true && yes.error) || (condition.false && no.error);
+  return { true: can("true"), false: can("false"), error };
+}
+
+/** A condition without logic around it: known if it gets by without unknown facts. */
+function compileAtom(node: ASTNode, run: ReturnType<CompilePart>): OutcomeTest {
+  const fast = compileFastCondition(node);
+  const overTemplate = compileTemplateTest(node);
+  return (call) => {
+    const known = fast?.(call.fast) ?? (call.template && overTemplate?.(call.template));
+    if (known !== undefined) return known ? certainly.true : certainly.false;
+    if (run === undefined) return anything;
+    call.hasReadUnknown = false;
+    try {
+      const value = run(call);
+      return value === true ? certainly.true : value === false ? certainly.false : certainly.error;
+    } catch {
+      return call.hasReadUnknown ? anything : certainly.error;
+    }
+  };
+}
+
+/** A URI template (RFC 6570), as far as its literal text tells URIs apart. */
+class UriTemplate {
+  readonly #prefix: string;
+  readonly #suffix: string;
+
+  constructor(template: string) {
+    const first = template.indexOf("{");
+    this.#prefix = first < 0 ? template : template.slice(0, first);
+    this.#suffix = template.slice(template.lastIndexOf("}") + 1);
+  }
+
+  /** False if no expansion is this URI. */
+  canBe(uri: string): boolean {
+    return (
+      uri.length >= this.#prefix.length + this.#suffix.length &&
+      uri.startsWith(this.#prefix) &&
+      uri.endsWith(this.#suffix)
+    );
+  }
+
+  /** Whether the expansions start with a text; undefined if some may and others not. */
+  startsWith(text: string): boolean | undefined {
+    if (this.#prefix.startsWith(text)) return true;
+    return text.startsWith(this.#prefix) ? undefined : false;
+  }
+
+  endsWith(text: string): boolean | undefined {
+    if (this.#suffix.endsWith(text)) return true;
+    return text.endsWith(this.#suffix) ? undefined : false;
+  }
+}
+
+type TemplateTest = (template: UriTemplate) => boolean | undefined;
+
+/** `mcp.resource` compared with literals; undefined for anything else. */
+function compileTemplateTest(node: ASTNode): TemplateTest | undefined {
+  if (node.op === "==" || node.op === "!=") {
+    const [left, right] = node.args;
+    const text = isResource(left) ? literalOf(right) : isResource(right) ? literalOf(left) : undefined;
+    if (typeof text !== "string") return undefined;
+    return (template) => (template.canBe(text) ? undefined : node.op === "!=");
+  }
+  if (node.op === "in") {
+    const [left, right] = node.args;
+    const texts = right.op === "list" ? right.args.map(literalOf) : [undefined];
+    if (!isResource(left) || !texts.every((text) => typeof text === "string")) return undefined;
+    return (template) => (texts.some((text) => template.canBe(text)) ? undefined : false);
+  }
+  if (node.op !== "rcall") return undefined;
+  const [name, receiver, [argument]] = node.args;
+  const text = argument === undefined ? undefined : literalOf(argument);
+  if (!isResource(receiver) || typeof text !== "string") return undefined;
+  if (name === "startsWith") return (template) => template.startsWith(text);
+  return name === "endsWith" ? (template) => template.endsWith(text) : undefined;
+}
+
+function isResource(node: ASTNode): boolean {
+  return node.op === "." && node.args[1] === "resource" && node.args[0].op === "id" && node.args[0].args === "mcp";
+}

@@ -1,0 +1,75 @@
+import type { Principal } from "../../core/exchange.ts";
+import { canonicalUri, isCanonicalTemplate } from "../provider/canonical-uri.ts";
+import type { ListKind } from "../provider/provider.ts";
+import { type CallTarget, type Outcomes, PossibleCall } from "./possible-outcomes.ts";
+import type { Rule, RuleSet } from "./rules.ts";
+
+/**
+ * Whether some request about a name could be allowed. `hidden` means that every request is refused by a rule with `hide`,
+ * as if the name did not exist.
+ */
+export type Reachability = "possible" | "never" | "hidden";
+
+/** Tells for a caller and an entry of a list whether the rules could allow any use of it. */
+export type ReachabilityTest = (caller: Caller, kind: ListKind, name: string) => Reachability;
+
+/** Who asks, and on which route. */
+export interface Caller {
+  readonly principal: Principal;
+  readonly route: string;
+}
+
+const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
+  tool: ["tools/call"],
+  prompt: ["prompts/get"],
+  resource: ["resources/read", "resources/subscribe"],
+  "resource-template": ["resources/read", "resources/subscribe"],
+};
+
+/** Creates the test from the rules for requests. */
+export function createReachability({ rules, fallback }: RuleSet): ReachabilityTest {
+  const enforced = rules.map(({ rule }) => rule).filter(({ isShadow }) => !isShadow);
+  return ({ principal, route }, kind, name) => {
+    const target = targetOf(kind, name);
+    const found = usingMethods[kind].map((method) =>
+      reach(enforced, fallback, new PossibleCall(principal, route, method, target)),
+    );
+    if (found.includes("possible")) return "possible";
+    return found.every((one) => one === "hidden") ? "hidden" : "never";
+  };
+}
+
+function targetOf(kind: ListKind, name: string): CallTarget {
+  if (kind === "tool") return { tool: name };
+  if (kind === "prompt") return { prompt: name };
+  // A request has to name a resource by its canonical URI.
+  if (kind === "resource") return { resource: canonicalUri(name) ?? name };
+  return { template: isCanonicalTemplate(name) ? name : anyTemplate };
+}
+
+/** Tells nothing about its URIs. */
+const anyTemplate = "{uri}";
+
+/** Follows the rules in order, as `decide` does, along every way that they can take. */
+function reach(rules: readonly Rule[], fallback: RuleSet["fallback"], call: PossibleCall): Reachability {
+  for (const rule of rules) {
+    const { true: canBeTrue, false: canBeFalse } = outcomesOf(rule, call);
+    if (rule.action === "allow" && canBeTrue) return "possible";
+    if (canBeFalse || (rule.action === "apply" && canBeTrue)) continue;
+    return canBeTrue && rule.refusal.kind === "hidden" ? "hidden" : "never";
+  }
+  return fallback === "allow" ? "possible" : "never";
+}
+
+/** A rule whose rate limit cannot be evaluated fails where its condition is true. Missing scopes can be asked for. */
+function outcomesOf({ condition, rate }: Rule, call: PossibleCall): Outcomes {
+  const outcomes = condition.outcomes(call);
+  if (rate === undefined || !outcomes.true) return outcomes;
+  call.hasReadUnknown = false;
+  try {
+    rate.by.evaluate(call);
+    return outcomes;
+  } catch {
+    return call.hasReadUnknown ? outcomes : { ...outcomes, true: false, error: true };
+  }
+}

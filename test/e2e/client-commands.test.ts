@@ -1,0 +1,93 @@
+import { kill } from "node:process";
+
+import { describe, expect, it } from "vitest";
+
+import { startGateway } from "../support/gateway.ts";
+import { headgate, headgateBin, testFolder } from "../support/headgate-command.ts";
+import { legacyUpstream } from "../support/legacy-upstream.ts";
+import { startProcess } from "../support/process.ts";
+
+/** A call that counts for minutes, started on a gateway with the demo server. */
+async function startSlowCall(url: string, ...more: readonly string[]) {
+  const args = ["call", "count_slowly", "to=1000", "delay_ms=200", "--url", url, ...more];
+  const call = await startProcess([process.execPath, headgateBin, ...args]);
+  await call.waitForLine(/^progress: 1\/1000/u);
+  return call;
+}
+
+describe("headgate call", () => {
+  it.each([
+    ["over Streamable HTTP", "/mcp"],
+    ["over HTTP+SSE", "/sse"],
+  ])("ends with a message when the gateway dies: %s", async (_, path) => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    await using call = await startSlowCall(`${gateway.origin}${path}`);
+    kill(gateway.process.pid, "SIGKILL");
+    expect(await call.exited).toEqual({ code: 4, signal: null });
+    expect(call.output()).toContain(`headgate: ${gateway.origin}${path} closed the connection before it responded`);
+  });
+
+  it("ends with a message when the gateway is told twice to stop", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    await using call = await startSlowCall(gateway.url);
+    kill(gateway.process.pid, "SIGINT");
+    await gateway.process.waitForLine(/shutting down/u);
+    kill(gateway.process.pid, "SIGINT");
+    expect(await call.exited).toMatchObject({ code: 4 });
+    expect(call.output()).toContain("closed the connection before it responded");
+  });
+
+  it("ends with a message when the gateway hangs, as long as the user wants to wait", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    await using call = await startSlowCall(gateway.url, "--timeout", "2s");
+    kill(gateway.process.pid, "SIGSTOP");
+    try {
+      expect(await call.exited).toMatchObject({ code: 4 });
+      expect(call.output()).toContain("has not responded to anything for 2s; wait longer with --timeout");
+    } finally {
+      kill(gateway.process.pid, "SIGCONT");
+    }
+  });
+
+  it("waits for a tool that takes longer than that", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    const args = ["call", "count_slowly", "to=1", "delay_ms=3000", "--url", gateway.url, "--timeout", "1s"];
+    expect(await headgate(args)).toMatchObject({ exitCode: 0, stdout: "Counted to 1.\n" });
+  });
+
+  it("ends at Ctrl+C, at once", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    await using call = await startSlowCall(gateway.url);
+    kill(call.pid, "SIGINT");
+    expect(await call.exited).toEqual({ code: null, signal: "SIGINT" });
+  });
+
+  it("ends with a message when a server closes the stream before its answer", async () => {
+    await using upstream = await legacyUpstream((call, { id, method }) => {
+      if (method === "tools/list") return call.reply({ jsonrpc: "2.0", id, result: { tools: [] } });
+      return call.replyRaw(200, { "content-type": "text/event-stream" }, ": closing\n\n");
+    });
+    const { exitCode, stderr } = await headgate(["call", "x", "--args", "{}", "--url", upstream.url]);
+    expect([exitCode, stderr]).toEqual([4, `headgate: ${upstream.url} closed the connection before it responded\n`]);
+  });
+});
+
+describe("client commands", () => {
+  it("talk to a gateway on a Unix socket", async () => {
+    using folder = testFolder();
+    const socket = `${folder.path}/headgate.sock`;
+    const config = folder.write(
+      "c.yaml",
+      `upstream: { demo: true }\nadmin: false\nlisten: { unixSocket: ${socket} }\n`,
+    );
+    await using gateway = await startProcess([process.execPath, headgateBin, "run", "-c", config]);
+    await gateway.waitForLine(/listening on/u);
+    expect((await headgate(["call", "add", "a=2", "b=40", "--socket", socket])).stdout).toContain("42");
+    expect((await headgate(["tools", "--socket", socket])).stdout).toContain("add a=NUMBER b=NUMBER");
+    const missing = await headgate(["tools", "--socket", `${socket}.not`]);
+    expect([missing.exitCode, missing.stderr]).toEqual([
+      4,
+      expect.stringContaining(`there is no socket ${socket}.not`),
+    ]);
+  });
+});

@@ -1,6 +1,7 @@
 import type * as z from "zod";
 
 import type { PolicyConfig } from "../policy/config.ts";
+import type { resolveLimits } from "./limits.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -9,7 +10,10 @@ import type { Secrets } from "./secrets.ts";
 export const unnamedRoute = "default";
 
 /** A validated configuration with defaults; durations are milliseconds, and `routes` contains all servers. */
-export interface Config extends DeepReadonly<Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers">> {
+export interface Config extends DeepReadonly<
+  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers" | "limits">
+> {
+  readonly limits: DeepReadonly<ReturnType<typeof resolveLimits>>;
   readonly routes: Readonly<Record<string, RouteConfig>>;
   /** Masks values from the environment and from files. */
   readonly secrets: Secrets;

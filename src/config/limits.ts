@@ -34,20 +34,50 @@ export const limitsConfig = z.strictObject({
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of JSON in a message."),
   batch: count(defaultLimits.maxBatch).describe("Maximum number of messages in a batch (revision 2025-03-26)."),
   requests: count(1000).describe("Maximum number of concurrent client requests."),
-  requestsPerPrincipal: count(500).describe("Maximum number of concurrent requests of one principal."),
+  requestsPerPrincipal: share("concurrent requests of one principal", "half", "requests"),
   pendingPerScope: count(1000).describe(
     "Maximum number of requests waiting for a response in one session or connection.",
   ),
-  pending: count(10_000).describe("Maximum number of requests waiting for a response on one route."),
+  pending: count(10_000).describe(
+    "Maximum number of requests waiting for a response on one route, including questions of servers and `subscriptions/listen`.",
+  ),
+  pendingPerPrincipal: share("such requests of one principal on one route", "a quarter", "pending"),
   sessions: count(1000).describe("Maximum number of open sessions."),
-  sessionsPerPrincipal: count(200).describe("Maximum number of open sessions of one principal."),
+  sessionsPerPrincipal: share("open sessions of one principal", "a fifth", "sessions"),
   suspendedCalls: count(10_000).describe(
     "Maximum number of calls of modern clients that wait for the answer to a question of a legacy server.",
   ),
-  suspendedCallsPerPrincipal: count(1000).describe("Maximum number of such calls of one principal on one route."),
+  suspendedCallsPerPrincipal: share("such calls of one principal", "a tenth", "suspendedCalls"),
   queueBytes: count(1_048_576).describe("Maximum bytes queued for a slow reader before it is disconnected."),
   eventStore: eventStoreConfig.prefault({}).describe("Events kept so that clients can resume streams; 0 keeps none."),
 });
+
+/** The part of a limit that one principal may take by default. */
+const shares = { half: 2, "a quarter": 4, "a fifth": 5, "a tenth": 10 } as const;
+
+/** A limit for one principal; without a value it is a part of the limit for all. */
+function share(what: string, part: keyof typeof shares, of: string) {
+  return z
+    .int()
+    .min(1)
+    .max(Number.MAX_SAFE_INTEGER)
+    .optional()
+    .describe(`Maximum number of ${what}. Default: ${part} of \`${of}\`.`);
+}
+
+type ParsedLimits = z.output<typeof limitsConfig>;
+
+/** All limits; those for one principal are always below those for all, unless the configuration says otherwise. */
+export function resolveLimits(limits: ParsedLimits) {
+  const part = (total: number, of: keyof typeof shares): number => Math.max(1, Math.floor(total / shares[of]));
+  return {
+    ...limits,
+    requestsPerPrincipal: limits.requestsPerPrincipal ?? part(limits.requests, "half"),
+    pendingPerPrincipal: limits.pendingPerPrincipal ?? part(limits.pending, "a quarter"),
+    sessionsPerPrincipal: limits.sessionsPerPrincipal ?? part(limits.sessions, "a fifth"),
+    suspendedCallsPerPrincipal: limits.suspendedCallsPerPrincipal ?? part(limits.suspendedCalls, "a tenth"),
+  };
+}
 
 function count(fallback: number, largest = Number.MAX_SAFE_INTEGER) {
   return z.int().min(1).max(largest).default(fallback);

@@ -27,6 +27,18 @@ describe("a configuration", () => {
     expect(configOf({ upstream: demo, record: false }).record).toBe(false);
   });
 
+  it("gives one principal a part of every limit, whatever the limit is", () => {
+    const limits = { requests: 40, pending: 40, sessions: 40, suspendedCalls: 40 };
+    expect(configOf({ upstream: demo, limits }).limits).toMatchObject({
+      requestsPerPrincipal: 20,
+      pendingPerPrincipal: 10,
+      sessionsPerPrincipal: 8,
+      suspendedCallsPerPrincipal: 4,
+    });
+    expect(configOf({ upstream: demo, limits: { sessions: 1 } }).limits.sessionsPerPrincipal).toBe(1);
+    expect(configOf({ upstream: demo, limits: { sessionsPerPrincipal: 7 } }).limits.sessionsPerPrincipal).toBe(7);
+  });
+
   it("has a documented default for everything but its servers", () => {
     const { secrets: _, ...config } = configOf({ upstream: demo });
     expect(config).toEqual({
@@ -51,6 +63,7 @@ describe("a configuration", () => {
         requestsPerPrincipal: 500,
         pendingPerScope: 1000,
         pending: 10_000,
+        pendingPerPrincipal: 2500,
         sessions: 1000,
         sessionsPerPrincipal: 200,
         suspendedCalls: 10_000,

@@ -6,6 +6,7 @@ import { type Config, type RouteConfig, type RouteTimeouts, unnamedRoute, type U
 import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
+import { resolveLimits } from "./limits.ts";
 import { routeConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -49,6 +50,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
   });
   const config: Config = {
     ...rest,
+    limits: resolveLimits(rest.limits),
     listen: resolveListen(rest.listen, path),
     ...(rest.audit === undefined ? {} : { audit: { ...rest.audit, file: path(rest.audit.file) } }),
     ...(rest.drift === undefined ? {} : { drift: { ...rest.drift, lock: path(rest.drift.lock) } }),

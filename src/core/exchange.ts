@@ -16,9 +16,16 @@ export interface Principal {
   readonly claims: Readonly<Record<string, unknown>>;
   /** Wall time in milliseconds at which the credentials expire. */
   readonly expiresAt?: number;
+  /** Whose limits count, where that is not `id`: callers without credentials share an id, and are counted by address. */
+  readonly limitKey?: string;
 }
 
 export const anonymous: Principal = { id: "anonymous", kind: "anonymous", scopes: new Set(), claims: {} };
+
+/** The name under which a caller's requests, sessions and everything else with a limit per principal are counted. */
+export function limitKeyOf({ limitKey, id }: Principal): string {
+  return limitKey ?? id;
+}
 
 /** How a message arrived or leaves: facts about the connection, kept apart from the message (SC-044). */
 export type TransportContext =

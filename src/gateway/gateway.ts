@@ -26,7 +26,7 @@ import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
-import { concurrencyLimitsOf, createClientConcurrencyGuard, createConcurrency } from "./route/limits.ts";
+import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/task-owners.ts";
@@ -126,7 +126,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const authentications = createRouteAuthentications(services.identity);
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
   const table = openRouteTable(services, options, () => running, {
-    concurrencyGuard: createClientConcurrencyGuard(concurrency),
+    concurrencyGuard: createConcurrencyGuard(createConcurrency(concurrency)),
     onGone: (route) => {
       router.use(routingTable());
       authentications.forget(route.name);

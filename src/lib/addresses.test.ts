@@ -1,12 +1,25 @@
 import { describe, expect, it } from "vitest";
 
-import { isAddress, isHost, isLoopback, isNetwork, isOrigin } from "./addresses.ts";
+import { isAddress, isHost, isLoopback, isNetwork, isOrigin, networkOf } from "./addresses.ts";
 
 function accepted(check: (text: string) => boolean, texts: readonly string[]): readonly string[] {
   return texts.filter(check);
 }
 
 describe("addresses", () => {
+  it.each([
+    ["192.0.2.7", "192.0.2.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:0001:2::", "2001:db8:1:2::/64"],
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["2001:db8:1::4:5:6:7", "2001:db8:1:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["1::2:3:4:5:6:7", "1:0:2:3::/64"],
+    ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ])("of one network count as one: %s", (address, network) => {
+    expect(networkOf(address)).toBe(network);
+  });
+
   it("of this machine alone are loopback ones", () => {
     const loopback = ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost", "LOCALHOST", "app.localhost"];
     const others = [

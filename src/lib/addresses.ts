@@ -82,3 +82,15 @@ function withoutPort(hop: string): string {
   const colon = hop.indexOf(":");
   return colon >= 0 && colon === hop.lastIndexOf(":") ? hop.slice(0, colon) : hop;
 }
+
+/** The network that one customer has: an IPv4 address, or 64 bits of an IPv6 one, within which addresses cost nothing. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  const [plain = ""] = address.split("%");
+  const [head = "", tail] = plain.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const rest = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = Array<string>(8 - groups.length - rest.length).fill("0");
+  const first = [...groups, ...zeros, ...rest].slice(0, 4);
+  return `${first.map((group) => Number.parseInt(group, 16).toString(16)).join(":")}::/64`;
+}

@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal, SessionContext, SetTimer } from "../core/exchange.ts";
+import { type Clock, limitKeyOf, type Principal, type SessionContext, type SetTimer } from "../core/exchange.ts";
 import { Session } from "./session.ts";
 
 /** How many sessions may be open, and for how long. */
@@ -45,25 +45,16 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   const byPrincipal = new Map<string, Set<Session>>();
   let stopSweep: (() => void) | undefined;
 
-  function remove(session: Session): void {
+  /** `caller` is the one that opened it: a session of callers without credentials may go on from another address. */
+  function remove(session: Session, caller: string): void {
     sessions.delete(session.id);
-    const own = byPrincipal.get(session.principal.id);
+    const own = byPrincipal.get(caller);
     own?.delete(session);
-    if (own?.size === 0) byPrincipal.delete(session.principal.id);
+    if (own?.size === 0) byPrincipal.delete(caller);
   }
 
-  /** The session idle for longest. */
-  function oldestIdle(candidates: Iterable<Session>): Session | undefined {
-    let oldest: Session | undefined;
-    for (const session of candidates) {
-      if (session.running > 0) continue;
-      if (oldest === undefined || session.lastActiveAt < oldest.lastActiveAt) oldest = session;
-    }
-    return oldest;
-  }
-
-  function makeRoom(principal: Principal): void {
-    const own = byPrincipal.get(principal.id);
+  function makeRoom(caller: string): void {
+    const own = byPrincipal.get(caller);
     if (own !== undefined && own.size >= limits.sessionsPerPrincipal) {
       evict(oldestIdle(own), "sessions of this caller", own.size, limits.sessionsPerPrincipal);
     }
@@ -97,14 +88,15 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   return {
     limits,
     open: (route, principal) => {
-      makeRoom(principal);
+      const caller = limitKeyOf(principal);
+      makeRoom(caller);
       const session = new Session(newId(), route, principal, clock.now());
       sessions.set(session.id, session);
-      const own = byPrincipal.get(principal.id) ?? new Set();
-      byPrincipal.set(principal.id, own);
+      const own = byPrincipal.get(caller) ?? new Set();
+      byPrincipal.set(caller, own);
       own.add(session);
       session.onEnd(() => {
-        remove(session);
+        remove(session, caller);
       });
       stopSweep ??= setTimer(sweepEvery(), sweep);
       return session;
@@ -129,4 +121,14 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       for (const session of sessions.values()) session.end(reason, "shutdown");
     },
   };
+}
+
+/** The session idle for longest. */
+export function oldestIdle(candidates: Iterable<Session>): Session | undefined {
+  let oldest: Session | undefined;
+  for (const session of candidates) {
+    if (session.running > 0) continue;
+    if (oldest === undefined || session.lastActiveAt < oldest.lastActiveAt) oldest = session;
+  }
+  return oldest;
 }

@@ -149,7 +149,8 @@ describe("too many requests at once", () => {
     ["of one principal", { requestsPerPrincipal: 2, requests: 10 }, 429, "rate_limited"],
     ["in all", { requestsPerPrincipal: 10, requests: 2 }, 503, "overloaded"],
     ["that wait in one session", { pendingPerScope: 2 }, 429, "rate_limited"],
-    ["that wait on one route", { pending: 2 }, 429, "rate_limited"],
+    ["of one principal that wait on one route", { pendingPerPrincipal: 2 }, 429, "rate_limited"],
+    ["that wait on one route", { pending: 2, pendingPerPrincipal: 2 }, 429, "rate_limited"],
   ];
 
   it.each(full)(

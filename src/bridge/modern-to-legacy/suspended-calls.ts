@@ -1,6 +1,7 @@
-import type { Clock, Exchange, SetTimer } from "../../core/exchange.ts";
+import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
+import { KeyedCounter } from "../../lib/keyed-counter.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
@@ -11,7 +12,7 @@ import { createRequestStateSigner, ownerDigest, paramsDigest } from "./request-s
 export interface SuspensionLimits extends BridgedCallLimits {
   /** Suspended calls in all. */
   readonly suspended: number;
-  /** Suspended calls of one principal on one route. */
+  /** Suspended calls of one principal. */
   readonly suspendedPerPrincipal: number;
   /** How long a suspended call waits for its retry. */
   readonly suspendedMs: number;
@@ -57,16 +58,11 @@ export interface SuspendedCalls {
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> | undefined;
 }
 
-/** A principal on a route, with the number of its suspended calls. */
-interface Owner {
-  readonly digest: string;
-  count: number;
-}
-
 interface Suspension {
   readonly id: string;
   readonly call: BridgedCall;
-  readonly owner: Owner;
+  /** Whose call it is, for the limit. */
+  readonly caller: string;
   readonly expiresAt: number;
 }
 
@@ -77,28 +73,25 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
   /** In the order in which they expire. */
   const byId = new Map<string, Suspension>();
   const byCall = new Map<BridgedCall, Suspension>();
-  const owners = new Map<string, Owner>();
+  const callers = new KeyedCounter();
   let stopExpiry: (() => void) | undefined;
 
   const suspender: CallSuspender = { limits, setTimer, suspend, release };
 
   function suspend(call: BridgedCall, exchange: Exchange): string | GatewayError {
     const { message, original, route, principal } = exchange;
-    const digest = ownerDigest(route, principal.id);
-    const owner = owners.get(digest) ?? { digest, count: 0 };
-    if (byId.size >= limits.suspended || owner.count >= limits.suspendedPerPrincipal)
+    const caller = limitKeyOf(principal);
+    if (byId.size >= limits.suspended || !callers.add(caller, limits.suspendedPerPrincipal))
       return new GatewayError("overloaded", "too many calls wait for input; answer some of them first");
     // A new id for every round, so that each state is good for one retry.
-    const suspension: Suspension = { id: newId(), call, owner, expiresAt: clock.now() + limits.suspendedMs };
+    const suspension: Suspension = { id: newId(), call, caller, expiresAt: clock.now() + limits.suspendedMs };
     byId.set(suspension.id, suspension);
     byCall.set(call, suspension);
-    owner.count++;
-    owners.set(digest, owner);
     scheduleExpiry();
     return signer.sign({
       call: suspension.id,
       expiresAt: Math.ceil(suspension.expiresAt),
-      owner: digest,
+      owner: ownerDigest(route, principal.id),
       method: message.method ?? "",
       // As received: interceptors may edit the retry differently.
       params: original.kind === "request" ? paramsDigest(original) : "",
@@ -110,9 +103,7 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     if (suspension === undefined) return;
     byCall.delete(call);
     byId.delete(suspension.id);
-    const { owner } = suspension;
-    owner.count--;
-    if (owner.count === 0) owners.delete(owner.digest);
+    callers.remove(suspension.caller);
     if (byId.size > 0) return;
     stopExpiry?.();
     stopExpiry = undefined;

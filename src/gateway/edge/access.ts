@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Config } from "../../config/config.ts";
-import { createTrustedNetworks, forwardedAddress, isLoopback, plainAddress } from "../../lib/addresses.ts";
+import { anonymous, type Principal } from "../../core/exchange.ts";
+import { createTrustedNetworks, forwardedAddress, isLoopback, networkOf, plainAddress } from "../../lib/addresses.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 
 /** Which Host and Origin headers are accepted. */
 export interface AccessRules {
@@ -136,5 +138,23 @@ export function createClientAddress(trustedProxies: readonly string[]): ClientAd
     const named = headers["x-forwarded-for"];
     if (direct === undefined || named === undefined) return direct;
     return forwardedAddress(direct, typeof named === "string" ? named : named.join(","), isTrusted);
+  };
+}
+
+const keptCallers = 1000;
+
+/**
+ * Creates the function that makes callers without credentials: one principal to rules and sessions, but counted by address,
+ * so that one of them cannot use up the limits of all.
+ */
+export function createAnonymousCallers(): (address: string | undefined) => Principal {
+  const callers = new BoundedMap<string, Principal>(keptCallers);
+  return (address) => {
+    if (address === undefined) return anonymous;
+    const known = callers.get(address);
+    if (known !== undefined) return known;
+    const caller = { ...anonymous, limitKey: `${anonymous.id} ${networkOf(address)}` };
+    callers.set(address, caller);
+    return caller;
   };
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { anonymous, type HttpFacts, type Principal } from "../../core/exchange.ts";
+import { anonymous, type HttpFacts, limitKeyOf, type Principal } from "../../core/exchange.ts";
 import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
 import type { Channel } from "../../transports/transport.ts";
 import { serveChannel } from "./channel-client.ts";
@@ -59,7 +59,7 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         principalOf,
         accept: (channel, request) => {
           const first = principalOf(request);
-          const overload = connections.enter(first.id);
+          const overload = connections.enter(limitKeyOf(first));
           if (overload !== undefined) throw overload;
           presented.set(channel, { last: first, longest: first, isLate: false });
           const longest = (): Principal => presented.get(channel)?.longest ?? first;
@@ -83,7 +83,7 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
             mayStillRead: false,
             onGone: () => {
               stop();
-              connections.leave(first.id);
+              connections.leave(limitKeyOf(first));
             },
           });
         },

@@ -2,6 +2,7 @@ import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
 import type { GatewayError } from "../../errors.ts";
+import { limitKeyOf } from "../../core/exchange.ts";
 import type { OpenWorkEntry } from "../../core/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
 import type { GatewayContext } from "../context.ts";
@@ -12,6 +13,7 @@ import {
   type AccessControl,
   type AccessRules,
   createAccessControl,
+  createAnonymousCallers,
   createClientAddress,
   hasSeveralHosts,
   severalHosts,
@@ -82,6 +84,7 @@ export interface HttpRouter {
 /** Creates the router. */
 export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, first: RoutingTable): HttpRouter {
   let current = compile(first, deps);
+  const anonymousAt = createAnonymousCallers();
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (deps.isShuttingDown()) response.shouldKeepAlive = false;
@@ -148,24 +151,25 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
       refuseRequest(gateway, route.name, response, error);
       return;
     }
-    const { principal } = outcome;
+    const address = current.addressOf(request);
+    const principal = outcome.principal.kind === "anonymous" ? anonymousAt(address) : outcome.principal;
     if (request.method === "POST") {
-      const overload = countBody(request, principal.id);
+      const overload = countBody(request, limitKeyOf(principal));
       if (overload !== undefined) {
         refuseRequest(gateway, route.name, response, overload);
         return;
       }
     }
-    void serve(request, response, route, { ...entry, principal, authentication, address: current.addressOf(request) });
+    void serve(request, response, route, { ...entry, principal, authentication, address });
   }
 
   /** Counts a body until it has been received; an error where too many are. */
-  function countBody(request: IncomingMessage, principal: string): GatewayError | undefined {
+  function countBody(request: IncomingMessage, caller: string): GatewayError | undefined {
     const { receiving } = deps;
-    const error = receiving.enter(principal);
+    const error = receiving.enter(caller);
     if (error === undefined)
       onBodyReceived(request, () => {
-        receiving.leave(principal);
+        receiving.leave(caller);
       });
     return error;
   }

@@ -1,7 +1,8 @@
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { createGlobTest } from "../../lib/glob.ts";
+import { KeyedCounter } from "../../lib/keyed-counter.ts";
 import type { Guard } from "../../core/pipeline.ts";
 import { methodFacts, methodNames } from "../../protocol/methods.ts";
 import { createTokenBuckets, type Rate, type TokenBucket, type TokenBuckets } from "../../lib/token-bucket.ts";
@@ -39,9 +40,10 @@ export function createRateGuard(rates: Rates, now: () => number): Guard | undefi
 
   function refusalOf({ principal, session, message }: Exchange): GatewayError | undefined {
     const method = message.method === undefined ? undefined : methodBuckets?.(message.method);
-    const own = principals?.get(principal.id);
+    const caller = limitKeyOf(principal);
+    const own = principals?.get(caller);
     const inSession = session === undefined ? undefined : sessions?.get(session.id);
-    const inMethod = method?.get(principal.id);
+    const inMethod = method?.get(caller);
     const error =
       rateRefusal("principal", principals, own) ??
       rateRefusal("session", sessions, inSession) ??
@@ -99,55 +101,40 @@ export interface ConcurrencyLimits {
 
 /** Counts running requests, per principal and in total. */
 export interface Concurrency {
-  /** Counts one more request of a principal until `leave`, or returns why that is too many. */
-  enter(principal: string): GatewayError | undefined;
-  leave(principal: string): void;
+  /** Counts one more request of a caller until `leave`, or returns why that is too many. */
+  enter(caller: string): GatewayError | undefined;
+  leave(caller: string): void;
   readonly size: number;
 }
 
-const keptCounters = 1000;
 /** A place is free again as soon as one request has ended. */
 const concurrencyRetryAfter = 1;
 
 /**
- * Creates the counter. The principal's bound is checked first, so that one flood is refused before it costs others. The
+ * Creates the counter. The caller's bound is checked first, so that one flood is refused before it costs others. The
  * limits are read with every entry, because a reload changes them.
  */
 export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
-  const byPrincipal = new Map<string, { count: number }>();
+  const callers = new KeyedCounter();
   let size = 0;
-
-  function add(principal: string): void {
-    // Idle counters are kept for a while: a map whose keys come and go with every request keeps growing new tables, and
-    // their garbage costs more than the counters.
-    if (byPrincipal.size >= keptCounters) {
-      for (const [name, { count }] of byPrincipal) if (count === 0) byPrincipal.delete(name);
-    }
-    byPrincipal.set(principal, { count: 1 });
-  }
-
   return {
-    enter: (principal) => {
+    enter: (caller) => {
       const { total, perPrincipal } = limits;
-      const own = byPrincipal.get(principal);
-      const current = own?.count ?? 0;
-      if (current >= perPrincipal) {
-        const details = { current, limit: perPrincipal, retryAfter: concurrencyRetryAfter };
+      if (!callers.add(caller, perPrincipal)) {
+        const details = { current: perPrincipal, limit: perPrincipal, retryAfter: concurrencyRetryAfter };
         return new GatewayError("rate_limited", "too many requests of this caller are running", { details });
       }
       if (size >= total) {
+        callers.remove(caller);
         const details = { current: size, limit: total, retryAfter: concurrencyRetryAfter };
         return new GatewayError("overloaded", "too many requests are running", { details });
       }
-      if (own === undefined) add(principal);
-      else own.count++;
       size++;
       return undefined;
     },
-    leave: (principal) => {
-      const own = byPrincipal.get(principal);
-      if (own === undefined) return;
-      own.count--;
+    leave: (caller) => {
+      if (callers.of(caller) === 0) return;
+      callers.remove(caller);
       size--;
     },
     get size() {
@@ -158,18 +145,18 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
 
 /**
  * Creates the guard that bounds how many requests of clients run at once, over all routes and transports. Streams that only
- * listen may stay open for hours and do no work, so they are counted apart.
+ * listen may stay open for hours and do no work; they count as pending requests of their route alone.
  */
-export function createConcurrencyGuard(running: Concurrency, listening?: Concurrency): Guard {
-  const counterOf = ({ direction, message }: Exchange): Concurrency | undefined => {
-    if (direction !== "client-to-server" || message.kind !== "request") return undefined;
-    return methodFacts(message.method)?.timeoutClass === "stream" ? listening : running;
-  };
+export function createConcurrencyGuard(running: Concurrency): Guard {
+  const isCounted = ({ direction, message }: Exchange): boolean =>
+    direction === "client-to-server" &&
+    message.kind === "request" &&
+    methodFacts(message.method)?.timeoutClass !== "stream";
   const leave = (exchange: Exchange): void => {
-    counterOf(exchange)?.leave(exchange.principal.id);
+    if (isCounted(exchange)) running.leave(limitKeyOf(exchange.principal));
   };
   return {
-    enter: (exchange) => counterOf(exchange)?.enter(exchange.principal.id),
+    enter: (exchange) => (isCounted(exchange) ? running.enter(limitKeyOf(exchange.principal)) : undefined),
     answered: (exchange, reply) => {
       leave(exchange);
       return reply;
@@ -179,21 +166,6 @@ export function createConcurrencyGuard(running: Concurrency, listening?: Concurr
 }
 
 /** The bounds that a configuration asks for; mutable, because a reload changes them in place. */
-export function concurrencyLimitsOf({ limits }: Config) {
-  // One principal may not take all open requests of a route with streams that only listen.
-  const listening = { total: limits.pending, perPrincipal: Math.max(1, Math.floor(limits.pending / 4)) };
-  return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal, listening };
-}
-
-/** Creates the guard for the bounds of a configuration. */
-export function createClientConcurrencyGuard(limits: ReturnType<typeof concurrencyLimitsOf>): Guard {
-  const listening: ConcurrencyLimits = {
-    get total() {
-      return limits.listening.total;
-    },
-    get perPrincipal() {
-      return limits.listening.perPrincipal;
-    },
-  };
-  return createConcurrencyGuard(createConcurrency(limits), createConcurrency(listening));
+export function concurrencyLimitsOf({ limits }: Config): ConcurrencyLimits {
+  return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal };
 }

@@ -1,5 +1,5 @@
 import type { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import type { Guard } from "../../core/pipeline.ts";
 import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import type { CorrelationScope, Correlator } from "../../sessions/pending/correlator.ts";
@@ -7,10 +7,10 @@ import type { CorrelationEntry, ScopeDescriptor } from "../../sessions/pending/e
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 
-/** A place with its route and principal. */
+/** A place with its route and caller. */
 interface CachedPlace {
   readonly route: string;
-  readonly principal: string;
+  readonly caller: string;
   readonly place: ScopeDescriptor;
 }
 
@@ -24,9 +24,10 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
 
   /** The place of exchanges without a session, cached because it is usually the same as before. */
   function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
-    if (last?.route !== route || last.principal !== principal.id || last.place.revision !== revision) {
-      const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
-      last = { route, principal: principal.id, place };
+    const caller = limitKeyOf(principal);
+    if (last?.route !== route || last.caller !== caller || last.place.revision !== revision) {
+      const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id), owner: caller };
+      last = { route, caller, place };
     }
     return last.place;
   }
@@ -36,8 +37,9 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
     if (session === undefined) return undefined;
     let scope = scopes.get(session);
     if (scope === undefined) {
-      const realm = realmOf(exchange.route, exchange.principal.id);
-      scope = correlator.scope({ kind: "session", revision: exchange.revision, realm });
+      const { route, principal, revision } = exchange;
+      const realm = realmOf(route, principal.id);
+      scope = correlator.scope({ kind: "session", revision, realm, owner: limitKeyOf(principal) });
       scopes.set(session, scope);
       session.onEnd(() => {
         scope?.end();

@@ -206,7 +206,12 @@ function toTableRoute({ route, state: { config, passThrough, health } }: RouteEn
 
 function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationOptions {
   return {
-    limits: { ...defaultCorrelationLimits, perScope: limits.pendingPerScope, total: limits.pending },
+    limits: {
+      ...defaultCorrelationLimits,
+      perScope: limits.pendingPerScope,
+      perOwner: limits.pendingPerPrincipal,
+      total: limits.pending,
+    },
     ttl: {
       quickMs: timeouts.quick,
       toolMs: timeouts.tool,

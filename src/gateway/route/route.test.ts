@@ -27,7 +27,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
       close: async (reason) => void closed.push(reason),
     }),
     modernSharing: "everybody",
-    modernLimits: { perPrincipal: 10, total: 10 },
+    linkLimits: { perPrincipal: 10, total: 10, countsSessions: false },
     seesHeaders: () => true,
     destination: { transport: "in-process" },
     close: async (reason) => void closed.push(`upstream: ${reason}`),

@@ -1,6 +1,6 @@
-import { createTtlCache } from "../../lib/ttl-cache.ts";
+import { FairMap } from "../../lib/fair-map.ts";
 import { GatewayError } from "../../errors.ts";
-import { anonymous, type Clock, type Exchange, type Principal } from "../../core/exchange.ts";
+import { anonymous, type Clock, type Exchange, limitKeyOf, type Principal } from "../../core/exchange.ts";
 import type { Guard, Reply } from "../../core/pipeline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -19,11 +19,16 @@ const maxKept = 100_000;
  * be told apart anyway.
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
-  const owners = createTtlCache<string>(maxKept, wall);
+  const owners = new FairMap<{ readonly id: string; readonly until: number }>(maxKept);
   const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
-  function mayKnow({ route, principal }: Exchange, task: string): boolean {
+  function ownerOf(route: string, task: string): string | undefined {
     const owner = owners.get(keyOf(route, task));
+    return owner === undefined || wall() >= owner.until ? undefined : owner.id;
+  }
+
+  function mayKnow({ route, principal }: Exchange, task: string): boolean {
+    const owner = ownerOf(route, task);
     return owner === undefined ? isAnonymous(principal) : owner === principal.id;
   }
 
@@ -32,16 +37,16 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
     if (direction !== "client-to-server" || message.kind !== "notification") return false;
     if (methodFacts(message.method)?.target !== "task") return false;
     const task = memberString(message, "params.taskId");
-    const owner = task === undefined ? undefined : owners.get(keyOf(route, task));
+    const owner = task === undefined ? undefined : ownerOf(route, task);
     return owner !== undefined && owner !== principal.id;
   }
 
   function learn({ route, principal }: Exchange, answer: Message | undefined): void {
     const task = answer === undefined ? undefined : taskStartedBy(answer);
     if (task === undefined) return;
-    const key = keyOf(route, task);
     // A known id stays with its owner, whatever the server says later.
-    if (owners.get(key) === undefined) owners.set(key, principal.id, keptMs);
+    if (ownerOf(route, task) !== undefined) return;
+    owners.set(limitKeyOf(principal), keyOf(route, task), { id: principal.id, until: wall() + keptMs });
   }
 
   return {

@@ -1,4 +1,4 @@
-import type { Exchange } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { type Handler, noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -40,7 +40,7 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
   function streamsOf(session: Session): SessionStreams {
     let own = streams.get(session);
     if (own === undefined) {
-      own = new SessionStreams(events, session.principal.id);
+      own = new SessionStreams(events, limitKeyOf(session.principal));
       streams.set(session, own);
     }
     return own;

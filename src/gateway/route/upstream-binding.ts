@@ -59,7 +59,7 @@ export function createUpstreamBinding(
 ): UpstreamBinding {
   const { setTimer } = deps;
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor, {
-    limits: upstream.modernLimits,
+    limits: upstream.linkLimits,
     setTimer,
   });
   const sessionless = new InFlightCounter();

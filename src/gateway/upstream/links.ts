@@ -1,8 +1,9 @@
-import type { Exchange, Principal } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf, type Principal } from "../../core/exchange.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../core/exchange.ts";
+import { oldestIdle } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 
@@ -22,10 +23,12 @@ export type OpenLink = (scope: LinkScope, events: LinkEvents) => UpstreamLink;
 /** How modern requests share links: one for all, or one for each principal and set of client capabilities. */
 export type ModernSharing = "everybody" | "principal";
 
-/** How many links modern requests of a route may open, where they are kept apart by principal and capabilities. */
-export interface ModernLinkLimits {
+/** How many links with a server of their own a route may have: those of modern clients, and of legacy sessions. */
+export interface LinkLimits {
   readonly perPrincipal: number;
   readonly total: number;
+  /** Whether each legacy session has a server of its own as well. */
+  readonly countsSessions: boolean;
 }
 
 /** A modern link that nobody uses is closed after this time, or up to twice as much. */
@@ -33,7 +36,8 @@ const idleMs = 10 * 60_000;
 
 /** A modern link of one principal. */
 interface ModernLink extends UpstreamLink {
-  readonly principal: string;
+  /** Whose limit it counts against. */
+  readonly caller: string;
   readonly isIdle: boolean;
   /** Counts up with every use of any link. */
   readonly lastUse: number;
@@ -67,9 +71,10 @@ export function createLinks(
   open: OpenLink,
   modernSharing: ModernSharing,
   eventsFor: LinkEventsFor,
-  { limits, setTimer }: { readonly limits: ModernLinkLimits; readonly setTimer: SetTimer },
+  { limits, setTimer }: { readonly limits: LinkLimits; readonly setTimer: SetTimer },
 ): Links {
   const bySession = new Map<Session, UpstreamLink>();
+  const counted = new CallerSessions();
   const byModernClient = new Map<string, UpstreamLink>();
   const byPrincipal = new Map<string, ModernLink>();
   let uses = 0;
@@ -86,45 +91,47 @@ export function createLinks(
     return closed;
   }
 
+  function drop(key: string, link: ModernLink, reason: string): void {
+    byPrincipal.delete(key);
+    void close(link, reason);
+  }
+
   /** Closes links that were not used since the last time. */
   function sweep(): void {
     for (const [key, link] of byPrincipal) {
       if (!link.isIdle || link.lastUse > usesAtSweep) continue;
-      byPrincipal.delete(key);
-      void close(link, "closed because nobody used it");
+      drop(key, link, "closed because nobody used it");
     }
     usesAtSweep = uses;
     stopSweep = byPrincipal.size === 0 ? undefined : setTimer(idleMs, sweep);
   }
 
   /**
-   * Makes room for one more link: clients choose the capabilities that they name, so one of them could take all processes.
-   * The promise resolves when a link that was closed for it is gone.
+   * Makes room for one more link: clients choose how many sessions they open and which capabilities they name, so one of
+   * them could take all processes. Processes of closed links are still counted until they have gone.
    */
-  function makeRoom(principal: string): Promise<void> | undefined {
-    const own = [...byPrincipal].filter(([, link]) => link.principal === principal);
-    const isOwnFull = own.length >= limits.perPrincipal;
-    if (!isOwnFull && byPrincipal.size < limits.total) return undefined;
+  function makeRoom(caller: string): void {
+    const own = [...byPrincipal].filter(([, link]) => link.caller === caller);
+    const sessions = counted.of(caller);
+    const isOwnFull = own.length + sessions.size >= limits.perPrincipal;
+    if (!isOwnFull && byPrincipal.size < limits.total) return;
     const idle = (isOwnFull ? own : [...byPrincipal]).filter(([, link]) => link.isIdle);
     const [oldest] = idle.toSorted(([, a], [, b]) => a.lastUse - b.lastUse);
-    if (oldest === undefined) {
-      const details = { limit: isOwnFull ? limits.perPrincipal : limits.total, retryAfter: 1 };
-      throw isOwnFull
-        ? new GatewayError("rate_limited", "this caller uses too many sets of capabilities at once", { details })
-        : new GatewayError("overloaded", "too many kinds of clients use this server at once", { details });
-    }
-    byPrincipal.delete(oldest[0]);
-    return close(oldest[1], "closed to make room for another client");
+    const unused = isOwnFull ? oldestIdle(sessions) : undefined;
+    if (oldest !== undefined) drop(...oldest, "closed to make room for another client");
+    else if (unused !== undefined) unused.end("evicted for a newer session", "evicted");
+    else throw noRoom(isOwnFull, limits);
   }
 
   function openModern(key: string, scope: LinkScope): ModernLink {
-    const room = makeRoom(scope.principal.id);
+    const caller = limitKeyOf(scope.principal);
+    makeRoom(caller);
     const plain = openIn(byModernClient, key, scope, () => {
       if (byPrincipal.get(key) === link) byPrincipal.delete(key);
     });
     // Only the counted link is found again.
     byModernClient.delete(key);
-    const link = countUses(plain, scope.principal.id, room, () => ++uses);
+    const link = countUses(plain, caller, () => ++uses);
     byPrincipal.set(key, link);
     stopSweep ??= setTimer(idleMs, sweep);
     return link;
@@ -156,6 +163,8 @@ export function createLinks(
   function sessionLink(session: Session, principal: Principal): UpstreamLink {
     const existing = bySession.get(session);
     if (existing !== undefined) return existing;
+    const caller = limits.countsSessions ? limitKeyOf(principal) : undefined;
+    if (caller !== undefined) counted.add(session, caller, makeRoom);
     const link = openIn(bySession, session, { era: "legacy", principal, session, capabilities: undefined });
     session.readUpstreamId = () => link.upstreamSession;
     session.onEnd((reason) => {
@@ -195,21 +204,42 @@ export function createLinks(
   };
 }
 
-/** Counts the requests that run over a link. It is used when there is room for it. */
-function countUses(
-  link: UpstreamLink,
-  principal: string,
-  room: Promise<void> | undefined,
-  nextUse: () => number,
-): ModernLink {
+function noRoom(isOwnFull: boolean, { perPrincipal, total }: LinkLimits): GatewayError {
+  const details = { limit: isOwnFull ? perPrincipal : total, retryAfter: 1 };
+  return isOwnFull
+    ? new GatewayError("rate_limited", "this caller uses too many servers of this route at once", { details })
+    : new GatewayError("overloaded", "too many kinds of clients use this server at once", { details });
+}
+
+const noSessions: ReadonlySet<Session> = new Set();
+
+/** The sessions of each caller that have a server of their own. */
+class CallerSessions {
+  readonly #byCaller = new Map<string, Set<Session>>();
+
+  of(caller: string): ReadonlySet<Session> {
+    return this.#byCaller.get(caller) ?? noSessions;
+  }
+
+  /** Counts a session until it ends, after making room for it. */
+  add(session: Session, caller: string, makeRoom: (caller: string) => void): void {
+    makeRoom(caller);
+    const own = this.#byCaller.get(caller) ?? new Set();
+    this.#byCaller.set(caller, own);
+    own.add(session);
+    session.onEnd(() => {
+      own.delete(session);
+      if (own.size === 0) this.#byCaller.delete(caller);
+    });
+  }
+}
+
+/** Counts the requests that run over a link. */
+function countUses(link: UpstreamLink, caller: string, nextUse: () => number): ModernLink {
   let running = 0;
   let lastUse = nextUse();
-  let waiting = room;
-  void room?.then(() => {
-    waiting = undefined;
-  });
   return {
-    principal,
+    caller,
     get lastUse() {
       return lastUse;
     },
@@ -228,7 +258,6 @@ function countUses(
     request: async (exchange) => {
       running++;
       try {
-        if (waiting !== undefined) await waiting;
         return await link.request(exchange);
       } finally {
         running--;

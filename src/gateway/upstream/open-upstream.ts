@@ -6,7 +6,7 @@ import { createModernToLegacyLink } from "../../bridge/modern-to-legacy/link.ts"
 import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-calls.ts";
 import type { RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Clock, SetTimer } from "../../core/exchange.ts";
+import { type Clock, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
@@ -25,7 +25,7 @@ import type { LinkEvents } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
 import { probeEra } from "./era-detection.ts";
 import { createEraLinks } from "./era-links.ts";
-import type { ModernLinkLimits, ModernSharing, OpenLink } from "./links.ts";
+import type { LinkLimits, ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials, openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/pem.ts";
 
@@ -33,7 +33,7 @@ import { readPem } from "../../lib/pem.ts";
 export interface OpenUpstream {
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
-  readonly modernLimits: ModernLinkLimits;
+  readonly linkLimits: LinkLimits;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
   readonly seesHeaders: () => boolean;
   /** Where messages go, for traces. */
@@ -67,7 +67,7 @@ export interface UpstreamDeps {
 }
 
 /** Servers in this process take memory only. */
-const inProcessLimits: ModernLinkLimits = { perPrincipal: 16, total: 512 };
+const inProcessLimits: LinkLimits = { perPrincipal: 16, total: 512, countsSessions: false };
 
 /** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
 const lingerMs = 5000;
@@ -187,7 +187,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   return {
     open: open[config.transport],
     modernSharing: "everybody",
-    modernLimits: inProcessLimits,
+    linkLimits: inProcessLimits,
     seesHeaders: () => true,
     destination: { transport: "http", origin: upstream.origin },
     http: upstream,
@@ -199,8 +199,10 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
   const { log, metrics } = deps;
   const children = metrics.metrics.children.labels({ route: route.name });
   let counted = 0;
+  // One caller cannot take all processes.
+  const maxPerOwner = Math.max(1, Math.floor(config.maxChildren / 2));
   const pool = createChildPool(
-    { maxChildren: config.maxChildren },
+    { maxChildren: config.maxChildren, maxPerOwner },
     {
       start: (events) =>
         startChild(
@@ -248,18 +250,26 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       return deps.limits.maxBatch;
     },
   };
-  const open: OpenChannel = (events) => pool.open(events);
   const context = (incarnation: string) => ({ type: "stdio", incarnation, command: config.command }) as const;
-  const shared = createSharedLinks(open, { limits, context, setTimer: deps.setTimer, lingerMs });
+  const openFor =
+    (owner: string): OpenChannel =>
+    (events) =>
+      pool.open(events, owner === "" ? undefined : owner);
+  const shared = createSharedLinks(openFor, { limits, context, setTimer: deps.setTimer, lingerMs });
   return {
     open: ({ era, principal }, events) => {
       if (era === "modern" || config.sharing === "session") {
+        const open = openFor(config.sharing === "shared" ? "" : limitKeyOf(principal));
         return createChannelLink(open, { era, isShared: era === "modern", limits, context }, events);
       }
       return shared.open(config.sharing === "principal" ? principal.id : "", events);
     },
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
-    modernLimits: { perPrincipal: Math.max(1, Math.floor(config.maxChildren / 2)), total: config.maxChildren },
+    linkLimits: {
+      perPrincipal: maxPerOwner,
+      total: config.maxChildren,
+      countsSessions: config.sharing === "session",
+    },
     seesHeaders: () => false,
     destination: { transport: "stdio" },
     close: async (reason) => {
@@ -281,7 +291,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
         "in-process",
       ),
     modernSharing: "principal",
-    modernLimits: inProcessLimits,
+    linkLimits: inProcessLimits,
     seesHeaders: () => false,
     destination: { transport: "in-process" },
     close: async () => {},

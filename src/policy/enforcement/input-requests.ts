@@ -1,6 +1,6 @@
-import type { Exchange } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { FairMap } from "../../lib/fair-map.ts";
 import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
 import { type Replacement, splice } from "../../protocol/json/edit.ts";
 import { type MemberName, slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";
@@ -46,7 +46,7 @@ const maxPendingBytes = 16 * 1024;
 /** Creates the checks of one route. */
 export function createInputRequestChecks(evaluator: Evaluator): InputRequestChecks {
   // Forgetting one only means that its response is evaluated with less context.
-  const pending = new BoundedMap<string, PendingInputRequest>(maxPending);
+  const pending = new FairMap<PendingInputRequest>(maxPending);
 
   /** Evaluates entries in order until one is refused, and writes changed entries back. */
   function checkEntries(
@@ -91,7 +91,10 @@ export function createInputRequestChecks(evaluator: Evaluator): InputRequestChec
         return andThen(evaluator.evaluate(asked, undefined), (outcome): EntryOutcome => {
           if (outcome.type === "refuse") return outcome;
           if (request.bytes.length <= maxPendingBytes)
-            pending.set(pendingKey(exchange, state, key), { request, memory: outcome.memory });
+            pending.set(limitKeyOf(exchange.principal), pendingKey(exchange, state, key), {
+              request,
+              memory: outcome.memory,
+            });
           return { type: "pass", json: outcome.message === request ? undefined : entryText(outcome.message) };
         });
       });

@@ -1,6 +1,6 @@
-import type { Exchange } from "../../core/exchange.ts";
+import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { FairMap } from "../../lib/fair-map.ts";
 import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
 import { splice } from "../../protocol/json/edit.ts";
 import { slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";
@@ -40,7 +40,7 @@ export function mayHoldTaskResult(method: string | undefined): boolean {
 
 /** Creates the checks of one route. */
 export function createTaskResults(evaluator: Evaluator): TaskResults {
-  const tasks = new BoundedMap<string, StartedTask>(maxTasks);
+  const tasks = new FairMap<StartedTask>(maxTasks);
 
   return {
     remember: ({ exchange, message }, request, memory) => {
@@ -49,7 +49,8 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       if ((spans[taskIdSlot] ?? -1) < 0 && (spans[taskSlot] ?? -1) < 0) return;
       const { taskId } = metadataOf(message);
       if (taskId === undefined || request.method.startsWith("tasks/")) return;
-      tasks.set(taskKey(exchange, taskId), { ...compactRequest(request, evaluator.argumentsForResponses), memory });
+      const started = { ...compactRequest(request, evaluator.argumentsForResponses), memory };
+      tasks.set(limitKeyOf(exchange.principal), taskKey(exchange, taskId), started);
     },
     checkResult: (subject) => {
       const { message, exchange } = subject;

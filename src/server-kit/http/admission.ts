@@ -1,6 +1,6 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
 import type { Clock, Principal } from "../../core/exchange.ts";
-import { createTrustedNetworks, forwardedAddress, isLoopback, plainAddress } from "../../lib/addresses.ts";
+import { createTrustedNetworks, forwardedAddress, isLoopback, networkOf, plainAddress } from "../../lib/addresses.ts";
 import { createTokenBuckets } from "../../lib/token-bucket.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { KitCore, PeerDetails } from "./contract.ts";
@@ -121,7 +121,7 @@ function publicBase(peer: Peer, { publicUrl }: KitSettings): string {
 }
 
 function addressKey({ address }: Peer): string {
-  return address ?? "unknown";
+  return address === undefined ? "unknown" : networkOf(address);
 }
 
 function failureKey(peer: Peer): string {

@@ -93,6 +93,7 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   readonly number: number;
   readonly kind: ScopeKind;
   readonly realm: string;
+  readonly owner: string;
   revision: Revision;
   readonly pending: Entry<Payload>[] = [];
   readonly tasks: Entry<Payload>[] = [];
@@ -101,11 +102,16 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   isOver = false;
   readonly #requests: PendingRequests<Payload>;
 
-  constructor(requests: PendingRequests<Payload>, number: number, { kind, realm, revision }: ScopeDescriptor) {
+  constructor(
+    requests: PendingRequests<Payload>,
+    number: number,
+    { kind, realm, revision, owner = realm }: ScopeDescriptor,
+  ) {
     this.#requests = requests;
     this.number = number;
     this.kind = kind;
     this.realm = realm;
+    this.owner = owner;
     this.revision = revision;
   }
 

@@ -32,6 +32,8 @@ export interface ScopeDescriptor {
   readonly revision: Revision;
   /** Retries only continue operations of the same realm, such as route and principal; never shared by two principals. */
   readonly realm: string;
+  /** Whose limit its requests count against; the realm if not given. */
+  readonly owner?: string;
 }
 
 /** A tracked request, or a stream that no request opened. */

@@ -26,6 +26,8 @@ export interface CorrelationOptions {
 export interface CorrelationLimits {
   /** Open requests in one scope. Lookups scan them: thousands are fine, millions are not. */
   readonly perScope: number;
+  /** Open requests of one owner, such as a principal. */
+  readonly perOwner: number;
   /** Open requests in total. */
   readonly total: number;
   /** Slots beyond both limits, only for handshake, ping and `tasks/cancel`. */
@@ -44,6 +46,7 @@ export interface CorrelationLimits {
 
 export const defaultCorrelationLimits: CorrelationLimits = {
   perScope: 1000,
+  perOwner: Infinity,
   total: 10_000,
   reserved: 16,
   idLength: 1024,
@@ -60,6 +63,8 @@ interface CapacityRequest<Payload> {
   readonly rules: MethodRules;
   /** Characters of the longer of its id and its progress token. */
   readonly idLength: number;
+  /** Open requests of its owner. */
+  readonly ownCount: number;
 }
 
 /** Whether there is room for a request; if a list is full, the entries in it. */
@@ -75,7 +80,7 @@ const room = { type: "room" } as const;
 
 /** Checks whether a request may be tracked (SC-051). */
 export function checkCapacity<Payload>(
-  { init, rules, idLength }: CapacityRequest<Payload>,
+  { init, rules, idLength, ownCount }: CapacityRequest<Payload>,
   phase: CorrelatorPhase,
   open: readonly Entry<Payload>[],
   limits: CorrelationLimits,
@@ -100,6 +105,11 @@ export function checkCapacity<Payload>(
   const extra = rules.isReserved ? limits.reserved : 0;
   if (scope !== undefined && scope.pending.length >= limits.perScope + extra) {
     return full(scope.pending, limits.perScope, limits.retryAfter);
+  }
+  if (ownCount >= limits.perOwner + extra) {
+    const text = `too many open requests of this caller: ${ownCount}, at most ${limits.perOwner}`;
+    const details = { current: ownCount, limit: limits.perOwner, retryAfter: limits.retryAfter };
+    return { type: "refused", error: new GatewayError("rate_limited", text, { details }) };
   }
   return open.length >= limits.total + extra ? full(open, limits.total, limits.retryAfter) : room;
 }

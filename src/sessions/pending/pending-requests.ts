@@ -1,5 +1,6 @@
 import type { GatewayError } from "../../errors.ts";
 import { UnorderedList } from "../../lib/bounded-map.ts";
+import { KeyedCounter } from "../../lib/keyed-counter.ts";
 import { type Diagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
 import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
@@ -42,6 +43,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   #rulesFor: RulesFor;
   readonly #operations: MultiRoundTrips;
   readonly #open = new UnorderedList<Entry<Payload>>();
+  readonly #owners = new KeyedCounter();
   readonly #drained = Promise.withResolvers<void>();
   #phase: CorrelatorPhase = "running";
   #lastNumber = 0;
@@ -96,6 +98,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     entry.token = token;
     this.counters.opened++;
     this.#open.add(entry);
+    this.#owners.add(ownerOf(init.place));
     if (rules.isStream) this.#streams++;
     this.#expireAt(now + Math.min(rules.inactivityMs, rules.hardMs), now);
     if (scope !== undefined) this.#addToScope(scope, entry, message, now);
@@ -208,7 +211,8 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   /** Why a request is refused; an observing correlator evicts the oldest entry instead. */
   #makeRoom(init: EntryInit<Payload>, rules: MethodRules, idLength: number): GatewayError | undefined {
     const { limits, mode } = this.#options;
-    const check = checkCapacity({ init, rules, idLength }, this.#phase, this.#open.items, limits);
+    const ownCount = this.#owners.of(ownerOf(init.place));
+    const check = checkCapacity({ init, rules, idLength, ownCount }, this.#phase, this.#open.items, limits);
     if (check.type === "room") return undefined;
     if (check.type === "refused" || mode === "terminate") return check.error;
     const oldest = oldestOf(check.among);
@@ -278,6 +282,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     entry.endedAt = now;
     this.counters.ended(state);
     this.#open.delete(entry);
+    this.#owners.remove(ownerOf(entry.place));
     if (entry.rules.isStream) this.#streams--;
     if (entry.scope !== undefined) this.#removeFromScope(entry.scope, entry, now);
     if (this.#isHigh && this.#open.size < this.#options.limits.total * normalLevel) this.#isHigh = false;
@@ -362,6 +367,10 @@ function deadlineOf({ rules, scope, direction, activeAt, openedAt }: Entry<unkno
 /** MCP 2026-07-28, Streamable HTTP: closing the response stream cancels; elsewhere the end of a scope says nothing. */
 function closingState({ kind, revision }: ScopeDescriptor): FinalState {
   return kind === "exchange" && revisions[revision].closeCancels ? "cancelled" : "abandoned";
+}
+
+function ownerOf({ owner, realm }: ScopeDescriptor): string {
+  return owner ?? realm;
 }
 
 function identityOf({ place, method, target }: Entry<unknown>): RequestIdentity {

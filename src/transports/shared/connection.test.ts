@@ -40,7 +40,7 @@ function bench() {
   const opened: ChannelEvents[] = [];
   const ended: string[] = [];
   const links = createSharedLinks(
-    async (events) => {
+    () => async (events) => {
       opened.push(events);
       return {
         incarnation: `child-${opened.length}`,

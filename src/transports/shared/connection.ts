@@ -78,13 +78,16 @@ export interface SharedLinks {
  * the response to the first one, and with it the revision that the server agreed to (MCP 2025-11-25, Lifecycle).
  * Ids, progress tokens and cancels are rewritten (SC-059).
  */
-export function createSharedLinks(open: OpenChannel, options: SharedConnectionOptions): SharedLinks {
+export function createSharedLinks(
+  openFor: (key: string) => OpenChannel,
+  options: SharedConnectionOptions,
+): SharedLinks {
   const connections = new Map<string, SharedConnection>();
   return {
     open: (key, events) => {
       let connection = connections.get(key);
       if (connection === undefined) {
-        const created = new SharedConnection(open, options, () => {
+        const created = new SharedConnection(openFor(key), options, () => {
           if (connections.get(key) === created) connections.delete(key);
         });
         connections.set(key, created);

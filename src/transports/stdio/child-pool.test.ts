@@ -112,6 +112,20 @@ describe("a pool of children", () => {
     expect(sizes).toEqual([1, 2, 1, 2]);
   });
 
+  it("leaves children to others: one owner waits for its own to stop, and is refused when none does", async () => {
+    const { pool, pass } = createWorld({ maxChildren: 4, maxPerOwner: 1 });
+    const first = await pool.open(listen(), "ann");
+    const second = pool.open(listen(), "ann");
+    await pool.open(listen(), "bob");
+    expect(pool.size).toBe(2);
+    await first.close("done");
+    await second;
+    expect(pool.size).toBe(2);
+    const third = rejection(pool.open(listen(), "ann"));
+    await pass(10_000);
+    expect(await third).toMatchObject({ code: "rate_limited", details: { limit: 1, retryAfter: 5 } });
+  });
+
   it("hands the messages of a child to the one who asked for it", async () => {
     const { pool, started } = createWorld();
     const heard = listen();

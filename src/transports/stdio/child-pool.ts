@@ -1,11 +1,14 @@
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
+import { KeyedCounter } from "../../lib/keyed-counter.ts";
 import type { ChannelEvents } from "../transport.ts";
 import { type ChildChannel, type ChildExit, exitCause, exitText } from "./child.ts";
 
 export interface ChildPoolOptions {
   /** Most processes at once, including those starting and stopping. */
   readonly maxChildren: number;
+  /** Most processes of one owner; all by default. */
+  readonly maxPerOwner?: number;
   readonly backoff?: RestartBackoffOptions;
 }
 
@@ -25,10 +28,11 @@ export interface ChildPool {
   /** Processes that exist or are being started. */
   readonly size: number;
   /**
-   * Starts a process for a new scope, after a delay if the last one crashed. Rejects with `overloaded` at the limit, with
-   * the error of the start, or with the last crash if the server keeps crashing.
+   * Starts a process for a new scope, after a delay if the last one crashed or the owner's last one is still stopping.
+   * Rejects with `overloaded` or `rate_limited` at a limit, with the error of the start, or with the last crash if the
+   * server keeps crashing.
    */
-  open(events: ChannelEvents): Promise<ChildChannel>;
+  open(events: ChannelEvents, owner?: string): Promise<ChildChannel>;
   /** Stops all processes and refuses new ones; resolves when all have exited. */
   close(reason: string): Promise<void>;
 }
@@ -36,12 +40,16 @@ export interface ChildPool {
 /** `Retry-After` when all processes are in use. */
 const fullRetrySeconds = 5;
 
+/** How long a new process waits for one of the same owner that is stopping; longer than a stop takes. */
+const ownerWaitMs = 10_000;
+
 /** Creates an empty pool; processes are started on demand. */
 export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps): ChildPool {
-  const { maxChildren } = options;
+  const { maxChildren, maxPerOwner = maxChildren } = options;
   const { clock, setTimer } = deps;
   const backoff = createRestartBackoff(options.backoff ?? defaultRestartBackoff, clock);
   const children = new Set<ChildChannel>();
+  const owners = new KeyedCounter();
   const waiting = new Set<() => void>();
   const starts = new Set<Promise<unknown>>();
   let size = 0;
@@ -54,22 +62,38 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     deps.onSize?.(size);
   }
 
+  /** Waits so long, or until a process exits or the pool is closed. */
+  async function pause(milliseconds: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = setTimer(milliseconds, resolve);
+    waiting.add(resolve);
+    await promise;
+    cancel();
+    waiting.delete(resolve);
+  }
+
+  /** Counts one more process of an owner, when there is room for it. */
+  async function enter(owner: string): Promise<void> {
+    const until = clock.now() + ownerWaitMs;
+    while (!owners.add(owner, maxPerOwner)) {
+      const leftMs = until - clock.now();
+      if (closed !== undefined) throw closedError();
+      if (leftMs <= 0) throw ownFullError(maxPerOwner);
+      await pause(leftMs);
+    }
+  }
+
   /** Waits until a start may be tried, or the pool is closed. */
   async function waitForBackoff(): Promise<void> {
     while (closed === undefined && backoff.waitMs > 0) {
       if (backoff.isLoop) throw loopError(backoff.crashes, backoff.waitMs, lastExit);
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const cancel = setTimer(backoff.waitMs, resolve);
-      waiting.add(resolve);
-      await promise;
-      cancel();
-      waiting.delete(resolve);
+      await pause(backoff.waitMs);
     }
     if (closed !== undefined) throw closedError();
     backoff.trying();
   }
 
-  async function startOne(events: ChannelEvents): Promise<ChildChannel> {
+  async function startOne(events: ChannelEvents, owner: string | undefined): Promise<ChildChannel> {
     let child: ChildChannel | undefined;
     child = await deps.start({
       message(bytes) {
@@ -78,7 +102,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
       },
       malformed: (bytes, reason) => events.malformed(bytes, reason),
       closed(error) {
-        if (child !== undefined) onExit(child);
+        if (child !== undefined) onExit(child, owner);
         events.closed(error);
       },
     });
@@ -86,9 +110,15 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     return child;
   }
 
-  function onExit(child: ChildChannel): void {
-    children.delete(child);
+  function leave(owner: string | undefined): void {
     resize(-1);
+    if (owner !== undefined) owners.remove(owner);
+    for (const wake of waiting) wake();
+  }
+
+  function onExit(child: ChildChannel, owner: string | undefined): void {
+    children.delete(child);
+    leave(owner);
     const { exit } = child;
     if (exit?.byItself !== true) return;
     lastExit = exit;
@@ -96,12 +126,12 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     deps.onCrash?.(exit);
   }
 
-  async function openOne(events: ChannelEvents): Promise<ChildChannel> {
+  async function openOne(events: ChannelEvents, owner: string | undefined): Promise<ChildChannel> {
     try {
       await waitForBackoff();
-      return await startOne(events);
+      return await startOne(events, owner);
     } catch (error) {
-      resize(-1);
+      leave(owner);
       throw GatewayError.from(error);
     }
   }
@@ -120,11 +150,15 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     get size() {
       return size;
     },
-    async open(events) {
+    async open(events, owner) {
       if (closed !== undefined) throw closedError();
-      if (size >= maxChildren) throw fullError(maxChildren);
+      if (owner !== undefined) await enter(owner);
+      if (size >= maxChildren) {
+        if (owner !== undefined) owners.remove(owner);
+        throw fullError(maxChildren);
+      }
       resize(1);
-      const start = openOne(events);
+      const start = openOne(events, owner);
       starts.add(start);
       try {
         return await start;
@@ -142,6 +176,12 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
 
 function fullError(limit: number): GatewayError {
   return new GatewayError("overloaded", `all ${limit} server processes of this route are in use`, {
+    details: { limit, retryAfter: fullRetrySeconds },
+  });
+}
+
+function ownFullError(limit: number): GatewayError {
+  return new GatewayError("rate_limited", `this caller uses ${limit} server processes of this route already`, {
     details: { limit, retryAfter: fullRetrySeconds },
   });
 }

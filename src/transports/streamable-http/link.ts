@@ -1,5 +1,5 @@
 import { Cancellation, type CancelListener, type CancelReason } from "../../core/cancellation.ts";
-import { createExchange, type Exchange } from "../../core/exchange.ts";
+import { createExchange, type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
@@ -292,7 +292,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     const { message, principal } = this.#exchange;
     const post = { origin, path, method: "POST", headers, body: messageBytes(message) } as const;
     // Answers and cancels never wait behind calls: those may be waiting for them.
-    dispatcher.dispatch(message.kind === "request" ? { ...post, caller: principal.id } : post, this.#reader);
+    dispatcher.dispatch(message.kind === "request" ? { ...post, caller: limitKeyOf(principal) } : post, this.#reader);
   }
 
   cancelled(reason: CancelReason): void {

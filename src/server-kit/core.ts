@@ -5,19 +5,20 @@ import { GatewayError } from "../errors.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCursors } from "./entity/filter.ts";
-import { type Entity, modelOf } from "./entity/entity.ts";
+import { type Entity, modelOf, transportNames } from "./entity/entity.ts";
 import { kitFailure } from "./entity/failure.ts";
 import { createRecords, type Records, tableOf } from "./entity/records.ts";
 import type { ConnectionContext, KitCore } from "./http/contract.ts";
 import { restOpenApiPaths } from "./http/open-api.ts";
 import { createRestHandler } from "./http/rest.ts";
-import { createKitServer, type ExtendContext, toAuthInfo } from "./mcp/mcp-server.ts";
+import { createExtensionAccess } from "./mcp/extension-access.ts";
+import { createKitServer, type ExtendContext, type KitMcpServer, toAuthInfo } from "./mcp/mcp-server.ts";
 import { createStreamableHandler } from "./mcp/streamable-http.ts";
 import type { KitSettings } from "./settings/settings.ts";
 import type { EntityStore } from "./stores/store.ts";
 import type { KitTool } from "./tools/define-tool.ts";
 import { createExecutor } from "./tools/executor.ts";
-import { createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
+import { type CapabilityTool, createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
 
 /** What a core is made from. */
 export interface CoreDeps {
@@ -73,20 +74,29 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
   await deps.store.open(models.map(tableOf));
 
   const executor = createExecutor(currentCatalog, clock, newId);
+  const extensionAccess = createExtensionAccess(() => extend !== undefined && settings().requireAuthentication);
   const serverDeps = {
     info: deps.info,
     options: deps.serverOptions,
     extend,
     catalog: currentCatalog,
     executor,
+    extensionAccess,
     newId,
     notify: (): ServerNotifier => streamable.notify,
   };
-  const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverDeps, connection);
-  const streamable = createStreamableHandler({ settings, executor, createServer, log, clock, setTimer, newId });
-  if (extend !== undefined) {
-    tryExtend(() => createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" }));
-  }
+  const createServer = (connection: ConnectionContext): KitMcpServer => createKitServer(serverDeps, connection);
+  const streamable = createStreamableHandler({
+    settings,
+    executor,
+    extensionAccess,
+    createServer,
+    log,
+    clock,
+    setTimer,
+    newId,
+  });
+  const extensionTools = extend === undefined ? [] : await tryExtend(createServer, log);
 
   let checking: Promise<void> | undefined;
   /** One check at a time: probes of a store that hangs must not take all its connections. */
@@ -99,9 +109,14 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
 
   return {
     settings,
-    allowsAnonymous: () => catalog.allowsAnonymous(),
+    allowsAnonymous: () => catalog.allowsAnonymous() || extensionAccess.opensAny,
     authorize: (caller, tool) => executor.authorize(tool, caller),
-    capabilityTools: (principal) => catalog.capabilityTools(principal),
+    capabilityTools: (principal) => [
+      ...catalog.capabilityTools(principal),
+      ...extensionTools
+        .map((tool) => ({ ...tool, requireAuthentication: !extensionAccess.isOpenTool(tool.name) }))
+        .filter(({ requireAuthentication }) => principal.kind !== "anonymous" || !requireAuthentication),
+    ],
     createServer,
     toAuthInfo,
     streamable: async (request, caller, admitSession) => streamable.handle(request, caller, admitSession),
@@ -143,14 +158,36 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
   };
 }
 
-/** Runs the `extend` hook once at start-up, so that a failing hook does not wait for the first client. */
-function tryExtend(createServer: () => McpServer): void {
+/**
+ * Runs the `extend` hook at start-up, so that a failing hook does not wait for the first client, and returns the tools
+ * that it registers, for the capability document (KO-117).
+ */
+async function tryExtend(
+  createServer: (connection: ConnectionContext) => KitMcpServer,
+  log: Logger,
+): Promise<readonly Omit<CapabilityTool, "requireAuthentication">[]> {
+  const found = new Map<string, CapabilityTool["enabledTransports"]>();
+  const described = new Map<string, string>();
   try {
-    createServer();
+    for (const via of transportNames) {
+      const server = createServer({ via, sessionId: undefined, log, era: "legacy" });
+      for (const { name, description = "" } of await server.extensionTools()) {
+        found.set(name, [...(found.get(name) ?? []), via]);
+        described.set(name, description);
+      }
+    }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new GatewayError("config_invalid", `the extend hook of createServerKit failed: ${reason}`, { cause: error });
   }
+  return [...found].map(([name, enabledTransports]) => ({
+    name,
+    description: described.get(name) ?? "",
+    requiredScopes: [],
+    enabledTransports,
+    entity: null,
+    operation: null,
+  }));
 }
 
 /** Warns that scopes do not apply to anonymous callers in development (KO-139). */

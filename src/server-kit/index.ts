@@ -19,6 +19,7 @@ export type {
   StartServerKitOptions,
 } from "./create-server-kit.ts";
 export type { ExtendContext } from "./mcp/mcp-server.ts";
+export type { AnonymousNames } from "./mcp/extension-access.ts";
 export type { StdioSession, StdioStreams } from "./mcp/mcp-server.ts";
 export type { HttpEdge, IdentifyRequest, KitHealth, PeerDetails } from "./http/contract.ts";
 export { detectEnvironment } from "./settings/load-settings.ts";

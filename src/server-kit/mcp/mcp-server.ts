@@ -15,16 +15,18 @@ import {
   type ServerContext,
   type ServerNotifier,
   type ServerOptions,
+  type Tool,
 } from "@modelcontextprotocol/server";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
-import { anonymous } from "../../core/exchange.ts";
+import { anonymous, type Principal } from "../../core/exchange.ts";
 import type { ConnectionContext, KitCore } from "../http/contract.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import type { TransportName } from "../entity/entity.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import { type AnonymousNames, type ExtensionAccess, throwRefusal } from "./extension-access.ts";
 
 /** What the `extend` hook learns about the connection it adds resources, prompts or tools to (KO-023). */
 export interface ExtendContext {
@@ -32,6 +34,13 @@ export interface ExtendContext {
   readonly era: "legacy" | "modern";
   /** Sends list changes to modern HTTP clients; on other connections the server itself sends them. */
   readonly notify: ServerNotifier | undefined;
+  /**
+   * Opens what the hook registers to callers without a login. Everything else follows the server's
+   * `requireAuthentication`.
+   */
+  readonly allowAnonymous: (names: AnonymousNames) => void;
+  /** The caller of a request, for the handlers that the hook registers. */
+  readonly principalOf: (request: ServerContext) => Principal;
 }
 
 /** What every server of a kit is made from. */
@@ -42,6 +51,7 @@ export interface McpServerDeps {
   readonly extend: ((server: McpServer, context: ExtendContext) => void) | undefined;
   readonly catalog: () => ToolCatalog;
   readonly executor: Executor;
+  readonly extensionAccess: ExtensionAccess;
   readonly newId: () => string;
   readonly notify: () => ServerNotifier;
 }
@@ -49,11 +59,17 @@ export interface McpServerDeps {
 type Handler = Parameters<Server["_wrapHandler"]>[1];
 
 /** Creates the MCP server of one connection: the tools of the catalog, and whatever the `extend` hook registers. */
-export function createKitServer(deps: McpServerDeps, connection: ConnectionContext): McpServer {
+export function createKitServer(deps: McpServerDeps, connection: ConnectionContext): KitMcpServer {
   const { via, era } = connection;
   const server = new KitMcpServer(deps, connection);
   const isModernHttp = via === "streamable-http" && era === "modern";
-  deps.extend?.(server, { via, era, notify: isModernHttp ? deps.notify() : undefined });
+  deps.extend?.(server, {
+    via,
+    era,
+    notify: isModernHttp ? deps.notify() : undefined,
+    allowAnonymous: (names) => deps.extensionAccess.allowAnonymous(names),
+    principalOf: (request) => server.server.callerOf(request).principal,
+  });
   server.rejectDuplicateTools();
   return server;
 }
@@ -62,8 +78,8 @@ export function createKitServer(deps: McpServerDeps, connection: ConnectionConte
  * The SDK's high-level server on top of ours. Tools of the catalog are not registered with the SDK: that would list
  * them to every caller, turn refusals into results, and cost a millisecond per connection for sixty tools.
  */
-class KitMcpServer extends McpServer {
-  override readonly server: Server;
+export class KitMcpServer extends McpServer {
+  override readonly server: KitServer;
   readonly #tools: () => ReturnType<ToolCatalog["onTransport"]>;
 
   constructor(deps: McpServerDeps, connection: ConnectionContext) {
@@ -83,6 +99,11 @@ class KitMcpServer extends McpServer {
     return this.#tools().find((entry) => entry.name === name)?.inputSchema ?? super.toolInputSchemaJson(name);
   }
 
+  /** The tools that the hook registered. */
+  async extensionTools(): Promise<readonly Tool[]> {
+    return this.server.extensionTools();
+  }
+
   /** Throws if the hook registered a tool whose name the catalog has (KO-008). */
   rejectDuplicateTools(): void {
     const duplicate = this.#tools().find(({ name }) => super.toolInputSchemaJson(name) !== undefined);
@@ -94,6 +115,7 @@ class KitMcpServer extends McpServer {
 class KitServer extends Server {
   readonly #deps: McpServerDeps;
   readonly #connection: ConnectionContext;
+  #listExtensionTools: Handler | undefined;
 
   constructor(deps: McpServerDeps, connection: ConnectionContext) {
     super(deps.info, deps.options);
@@ -101,15 +123,32 @@ class KitServer extends Server {
     this.#connection = connection;
   }
 
+  async extensionTools(): Promise<readonly Tool[]> {
+    if (this.#listExtensionTools === undefined) return [];
+    // The SDK's handler of this method reads neither its request nor its context.
+    const listed = await this.#listExtensionTools({ method: "tools/list" } as never, {} as never);
+    return (listed as ListToolsResult).tools;
+  }
+
   // The SDK calls this for each handler it installs, some of them before our constructor has run.
   protected override _wrapHandler(method: string, own: Handler): Handler {
+    const guarded: Handler = async (request, context) => {
+      const caller = this.callerOf(context);
+      const refusal = this.#deps.extensionAccess.check(request, caller);
+      if (refusal !== undefined) throwRefusal(refusal);
+      return this.#deps.extensionAccess.filter(method, await own(request, context), caller) as ReturnType<Handler>;
+    };
     switch (method) {
+      case "initialize":
+      case "ping":
+        return super._wrapHandler(method, own);
       case "tools/list":
+        this.#listExtensionTools = own;
         return super._wrapHandler(method, async (request, context) => {
-          const shown = this.#deps.catalog().list(this.#callerOf(context));
+          const shown = this.#deps.catalog().list(this.callerOf(context));
           if (this.#deps.extend === undefined) return { tools: [...shown] };
           // The SDK's handler of this method gives its result.
-          const { tools, ...rest } = (await own(request, context)) as ListToolsResult;
+          const { tools, ...rest } = (await guarded(request, context)) as ListToolsResult;
           return { ...rest, tools: [...shown, ...tools] };
         });
       case "tools/call":
@@ -117,17 +156,18 @@ class KitServer extends Server {
           // The SDK has validated the request when it calls this.
           const { name, arguments: given = {} } = request.params as CallToolRequest["params"];
           const entry = this.#deps.catalog().tools.get(name);
-          if (entry === undefined) return own(request, context);
-          const outcome = await this.#deps.executor.run(entry, given, this.#callerOf(context), context);
+          if (entry === undefined) return guarded(request, context);
+          const outcome = await this.#deps.executor.run(entry, given, this.callerOf(context), context);
           const result = toToolResult(name, outcome);
           return isInputRequiredResult(result) ? result : this.projectCallToolResult(result, entry.outputSchema);
         });
       default:
-        return super._wrapHandler(method, own);
+        return super._wrapHandler(method, guarded);
     }
   }
 
-  #callerOf(context: ServerContext): KitCaller {
+  /** The caller of a request. */
+  callerOf(context: ServerContext): KitCaller {
     const { via, sessionId, log } = this.#connection;
     const { signal } = context.mcpReq;
     const given = fromAuthInfo(context.http?.authInfo);
@@ -163,10 +203,8 @@ function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | Inpu
         _meta: { "headgate/error": { code, ...(issues === undefined ? {} : { issues }) } },
       };
     }
-    case "refused": {
-      const { code, message, reason, requiredScopes } = outcome.refusal;
-      throw new ProtocolError(code, message, { reason, requiredScopes });
-    }
+    case "refused":
+      return throwRefusal(outcome.refusal);
     case "unknown":
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${name} not found`);
     case "cancelled":

@@ -8,13 +8,14 @@ import {
 
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import type { KitCaller } from "../tools/tool-entry.ts";
+import type { KitCaller, ToolRefusal } from "../tools/tool-entry.ts";
 import { isObject } from "../../lib/is-object.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { AdmitSession, ConnectionContext, SessionCounts } from "../http/contract.ts";
 import { peekJsonBody } from "../http/submission.ts";
 import { refuseRequest, refuseToolCall } from "../http/refusal.ts";
 import type { Executor } from "../tools/executor.ts";
+import type { ExtensionAccess } from "./extension-access.ts";
 import { toAuthInfo } from "./mcp-server.ts";
 import { createStreamableSessions } from "./streamable-sessions.ts";
 
@@ -33,6 +34,7 @@ export interface StreamableHandler {
 export interface StreamableHandlerDeps {
   readonly settings: () => KitSettings;
   readonly executor: Executor;
+  readonly extensionAccess: ExtensionAccess;
   readonly createServer: (connection: ConnectionContext) => McpServer;
   readonly log: Logger;
   readonly clock: Clock;
@@ -42,7 +44,7 @@ export interface StreamableHandlerDeps {
 
 /** Serves both eras with the SDK: modern requests with its handler, 2025 clients with sessions (KO-055). */
 export function createStreamableHandler(deps: StreamableHandlerDeps): StreamableHandler {
-  const { settings, executor, log } = deps;
+  const { settings, executor, extensionAccess, log } = deps;
   const { maxRequestBytes: maxRequestBodySize, sseKeepAliveInterval } = settings().transport;
   const connection = { via: "streamable-http", sessionId: undefined, log, era: "modern" } as const;
   const modern = createMcpHandler(() => deps.createServer(connection), {
@@ -60,9 +62,9 @@ export function createStreamableHandler(deps: StreamableHandlerDeps): Streamable
       }
       const body = isPost ? await peekJsonBody(request, maxRequestBodySize) : undefined;
       // The status goes out before the call runs, so a refusal has to be known here (KO-098).
-      for (const name of calledTools(body)) {
-        const decision = executor.authorize(name, caller);
-        if (decision.kind === "refused") return refuseToolCall(decision.refusal, caller.resourceMetadataUrl);
+      for (const message of Array.isArray(body) ? body : [body]) {
+        const refusal = refusalOf(message, caller);
+        if (refusal !== undefined) return refuseToolCall(refusal, caller.resourceMetadataUrl);
       }
       if (await isLegacyRequest(request, body, { maxRequestBodySize })) {
         return sessions.handle(request, body, caller, admitSession);
@@ -75,13 +77,14 @@ export function createStreamableHandler(deps: StreamableHandlerDeps): Streamable
       await Promise.all([modern.close(), sessions.close()]);
     },
   };
-}
 
-function calledTools(body: unknown): readonly string[] {
-  const messages: readonly unknown[] = Array.isArray(body) ? body : [body];
-  return messages.flatMap((message) => {
-    if (!isObject(message) || message["method"] !== "tools/call" || !isObject(message["params"])) return [];
-    const { name } = message["params"];
-    return typeof name === "string" ? [name] : [];
-  });
+  function refusalOf(message: unknown, caller: KitCaller): ToolRefusal | undefined {
+    // Notifications and responses ask for nothing.
+    if (!isObject(message) || message["id"] === undefined || message["method"] === undefined) return undefined;
+    const { name } = isObject(message["params"]) ? message["params"] : {};
+    const isCall = message["method"] === "tools/call" && typeof name === "string";
+    const decision = isCall ? executor.authorize(name, caller) : ({ kind: "unknown" } as const);
+    if (decision.kind === "refused") return decision.refusal;
+    return decision.kind === "allowed" ? undefined : extensionAccess.check(message, caller);
+  }
 }

@@ -178,6 +178,11 @@ export function stdioPrincipal(settings: KitSettings, declared: readonly string[
   };
 }
 
+/** The refusal of a caller that has to log in. */
+export function refuseAnonymous(message: string): ToolRefusal {
+  return { reason: "unauthorized", code: refusalCodes.unauthorized, message, requiredScopes: [] };
+}
+
 function refuseAccess(
   reason: ToolRefusal["reason"],
   message: string,

@@ -68,8 +68,12 @@ export function httpFactsOf(transport: TransportContext): HttpFacts | undefined 
 export interface SessionContext {
   /** Our id, the one the client knows. */
   readonly id: string;
+  /** The session in log lines, labels and records; the id itself is a credential. */
+  readonly label: string;
   /** The upstream's id, which no client ever sees. */
   readonly upstreamId: string | undefined;
+  /** The name that the client gave itself in the handshake. */
+  readonly clientName?: string | undefined;
   /** The HTTP request that brought the client's last message. */
   readonly lastRequest?: HttpFacts | undefined;
 }
@@ -87,8 +91,11 @@ export type { Clock, SetTimer } from "../lib/clock.ts";
 export interface ReplyStream {
   /** The upstream has started to stream, so start towards the client too, without waiting for the first message. */
   open(): void;
-  /** Writes one message. The promise, if there is one, resolves when the client can take more. */
-  write(message: Message): void | Promise<void>;
+  /**
+   * Writes one message; `label` is that of its exchange. The promise, if there is one, resolves when the client can take
+   * more.
+   */
+  write(message: Message, label?: string): void | Promise<void>;
   /** Passes on an event whose data is not JSON, unchanged (SC-039). Absent where the transport has no events. */
   writeRaw?(data: Buffer, event: string | undefined): void | Promise<void>;
   /** The upstream closed its stream and wants to be polled (MCP 2025-11-25): ask the client to do the same. */
@@ -125,7 +132,7 @@ export interface Tracking {
  * answer; messages that the other side sends meanwhile are exchanges of their own, with this one as their `parent`.
  */
 export interface Exchange {
-  /** Unique in this process; connects log lines, records and error answers. */
+  /** The label of the message (SC-036); connects log lines, events, records, spans and error answers. */
   readonly id: string;
   readonly direction: "client-to-server" | "server-to-client";
   /** The message as it is now; interceptors may have changed it. */

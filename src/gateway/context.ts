@@ -7,10 +7,18 @@ import {
   type SuspensionLimits,
 } from "../bridge/modern-to-legacy/suspended-calls.ts";
 import type { Config } from "../config/config.ts";
-import { type Clock, type Exchange, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
+import {
+  type Clock,
+  type Exchange,
+  type SessionContext,
+  type SetTimer,
+  systemClock,
+  systemTimer,
+} from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import { OpenWork } from "../core/open-work.ts";
-import type { ParseLimits } from "../protocol/message.ts";
+import { createLabeler, noSession } from "../protocol/ids/label.ts";
+import type { Message, ParseLimits } from "../protocol/message.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
 import { type Logger, shortenName } from "../telemetry/log.ts";
@@ -32,7 +40,9 @@ export interface GatewayContext {
   /** Everything that clients wait for: HTTP requests to the last byte of their answer, and messages to their answer. */
   readonly openWork: OpenWork;
   /** Creates ids that are short, unique in this process and not secret. */
-  readonly newExchangeId: () => string;
+  readonly newId: () => string;
+  /** The next label of the process: for a message, or for something that holds none. */
+  readonly newLabel: (session: SessionContext | undefined, message?: Pick<Message, "id" | "kind">) => string;
   /** Counts a message that the gateway refused on a route. */
   readonly countRefusal: (route: string, code: ErrorCode) => void;
   /** Logs and counts a failed exchange; returns the error. */
@@ -50,6 +60,8 @@ export interface ReloadableContextOptions {
 
 export interface ContextOptions extends ReloadableContextOptions {
   readonly log: Logger;
+  /** Takes secrets out of ids that senders chose, which are in labels. */
+  readonly redact: (text: string) => string;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
 }
@@ -60,14 +72,17 @@ export interface OwnedContext extends GatewayContext {
   close(reason: string): void;
 }
 
+/** An event, line or request that holds no message. */
+const withoutMessage: Pick<Message, "id" | "kind"> = { id: undefined, kind: "error" };
+
 /** Creates what all routes of a gateway share: sessions, stored events, timers, metrics. */
 export function createContext(options: ContextOptions): OwnedContext {
   const { log, clock = systemClock, setTimer = systemTimer } = options;
   const metrics = createMetrics();
   const { refusals, eventStoreBytes } = metrics.metrics;
   const node = randomBytes(4).toString("hex");
+  const labels = createLabeler({ node, redact: options.redact });
   let counter = 0;
-  let streams = 0;
   // These objects are shared, and change in place when the configuration is reloaded.
   const sessionLimits = { ...options.sessions };
   const eventLimits = { ...options.eventStore };
@@ -79,7 +94,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     setTimer,
     newId: () => randomBytes(24).toString("base64url"),
   });
-  const events = createEventStore(eventLimits, () => `${node}.${(streams++).toString(36)}`);
+  const events = createEventStore(eventLimits);
   metrics.onCollect(() => {
     eventStoreBytes.labels({}).set(events.bytes);
   });
@@ -104,7 +119,8 @@ export function createContext(options: ContextOptions): OwnedContext {
     }),
     limits,
     openWork: new OpenWork(),
-    newExchangeId: () => `${node}-${(counter++).toString(36)}`,
+    newId: () => `${node}-${(counter++).toString(36)}`,
+    newLabel: (session, message = withoutMessage) => labels.labelMessage(session?.label ?? noSession, message),
     countRefusal,
     reportFailure: (exchange, error) => {
       countRefusal(exchange.route, error.code);

@@ -238,7 +238,7 @@ function openRouteTable(
   deps: Pick<Parameters<typeof createRouteTable>[0], "concurrencyGuard" | "onGone">,
 ): RouteTable {
   const { context, recording, telemetry, audit, watchdog, identity } = services;
-  const { clock, setTimer, log, metrics, limits, suspendedCalls, newExchangeId } = context;
+  const { clock, setTimer, log, metrics, limits, suspendedCalls, newId } = context;
   const shared = { clock, setTimer, log, metrics, limits: limits.parse };
   return createRouteTable({
     ...deps,
@@ -261,7 +261,7 @@ function openRouteTable(
     },
     policies: {
       ...shared,
-      newDecisionId: newExchangeId,
+      newDecisionId: newId,
       onDecision: joinListeners(recording?.onDecision, telemetry.withDecisions(options.onDecision)),
       audit,
       providers: options.policies ?? {},

@@ -18,7 +18,12 @@ import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-a
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
 import { openDriftGuard } from "./wiring/drift.ts";
 import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
-import { createGatewayTelemetry, createLogRedaction, type GatewayTelemetry } from "./wiring/telemetry.ts";
+import {
+  createGatewayTelemetry,
+  createLogRedaction,
+  createTextRedaction,
+  type GatewayTelemetry,
+} from "./wiring/telemetry.ts";
 
 /** What a gateway runs besides its routes: one of each, for all of them. */
 export interface Services {
@@ -53,8 +58,15 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const { log, follow } = openLog(config, options.log);
   // First, because it can fail while nothing else is open.
   const driftGuard = openDriftGuard(config.drift, { log, clock });
-  const context = createContext({ ...contextOptionsOf(config), log, clock, setTimer });
-  const { metrics, newExchangeId } = context;
+  const redact = (text: string): string => running().secrets.redact(text);
+  const context = createContext({
+    ...contextOptionsOf(config),
+    log,
+    clock,
+    setTimer,
+    redact: createTextRedaction(redact),
+  });
+  const { metrics, newId } = context;
   metrics.onCollect(() => {
     metrics.metrics.logLinesDropped.labels({}).set(log.droppedLines?.() ?? 0);
   });
@@ -67,8 +79,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
       log.error(errorFields(error), "the watchdog of child processes failed");
     },
   });
-  const heldMessages = new HeldMessages({ clock, setTimer, newId: newExchangeId });
-  const redact = (text: string): string => running().secrets.redact(text);
+  const heldMessages = new HeldMessages({ clock, setTimer, newId });
   const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact });
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));

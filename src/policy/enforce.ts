@@ -208,9 +208,9 @@ class CheckedReplyStream implements ReplyStream {
     this.#stream.open();
   }
 
-  write(message: Message): void | Promise<void> {
+  write(message: Message, label?: string): void | Promise<void> {
     this.isOpen = true;
-    return this.#stream.write(message);
+    return this.#stream.write(message, label);
   }
 
   pause(retryMs: number): void {

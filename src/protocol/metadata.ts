@@ -1,4 +1,4 @@
-import { isObject } from "../lib/is-object.ts";
+import { asObject, isObject } from "../lib/is-object.ts";
 import { createDiagnostic, type Diagnostic } from "./diagnostics.ts";
 import { isMethodMessage, type Message, readId, type RequestId } from "./message.ts";
 import { type MemberName, slotOf } from "./json/outline.ts";
@@ -135,6 +135,18 @@ function taskIdOf(reader: MemberReader, hasMethod: boolean): string | undefined 
 function revisionOf(reader: MemberReader, hasMethod: boolean): string | undefined {
   if (!hasMethod) return reader.text("result.protocolVersion");
   return reader.text("params._meta.io.modelcontextprotocol/protocolVersion") ?? reader.text("params.protocolVersion");
+}
+
+/** Longer names of clients are cut. */
+const longestClientName = 64;
+
+/** The name that a client gives itself in a handshake, or in the envelope of a modern message. */
+export function clientNameOf(message: Message): string | undefined {
+  const member =
+    message.method === "initialize" ? "params.clientInfo" : "params._meta.io.modelcontextprotocol/clientInfo";
+  const info = asObject(memberValue(message, member));
+  const name = info === undefined || !Object.hasOwn(info, "name") ? undefined : info["name"];
+  return typeof name === "string" && name !== "" ? name.slice(0, longestClientName) : undefined;
 }
 
 /** Reads optional members; one of the wrong type is reported and counts as absent. */

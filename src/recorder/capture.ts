@@ -282,7 +282,7 @@ function buildContext(
   const common = {
     route,
     principal: principal.id,
-    ...(session === undefined ? undefined : { session: session.id.slice(0, 8) }),
+    ...(session === undefined ? undefined : { session: session.label }),
     revision,
     transport: transport.type,
     ...(parent === undefined ? undefined : { parent: parent.id }),

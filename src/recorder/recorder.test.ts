@@ -106,7 +106,9 @@ describe("a recorder", () => {
 
   it("stores each body once, and the context in the first frame", async () => {
     const { recorder, time, frames } = record();
-    const exchange = exchangeOf(weather(), { session: { id: "0123456789abcdef", upstreamId: undefined } });
+    const exchange = exchangeOf(weather(), {
+      session: { id: "0123456789abcdef", label: "01234567", upstreamId: undefined },
+    });
     call(recorder, exchange, resultOf({ content: [], isError: true }));
     await time.advance(100);
     expect(frames.map(({ seq, kind, leg, passing, same }) => [seq, kind, leg, passing, same])).toEqual([

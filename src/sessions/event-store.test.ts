@@ -1,12 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { createEventStore, streamOfEventId } from "./event-store.ts";
+import { createEventStore } from "./event-store.ts";
 
 function store(limits: Partial<Parameters<typeof createEventStore>[0]> = {}) {
-  let streams = 0;
-  return createEventStore(
-    { streamBytes: 1000, principalBytes: 10_000, totalBytes: 100_000, ...limits },
-    () => `s${streams++}`,
-  );
+  return createEventStore({ streamBytes: 1000, principalBytes: 10_000, totalBytes: 100_000, ...limits });
 }
 
 const block = (size: number, fill = "x"): Buffer => Buffer.from(fill.repeat(size));
@@ -14,65 +10,61 @@ const block = (size: number, fill = "x"): Buffer => Buffer.from(fill.repeat(size
 describe("event store", () => {
   it("gives back exactly what was sent after an event", () => {
     const stream = store().open("alice");
-    const ids = ["a", "b", "c"].map((text) => {
-      const id = stream.nextEventId();
-      stream.append(Buffer.from(text));
-      return id;
-    });
-    expect(stream.after(ids[0] ?? "")?.map(String)).toEqual(["b", "c"]);
-    expect(stream.after(ids[2] ?? "")).toEqual([]);
-    expect(stream.after(`${stream.id}-0`)?.map(String)).toEqual(["a", "b", "c"]);
+    for (const text of ["a", "b", "c"]) stream.append(text, Buffer.from(text));
+    expect(stream.after("a")?.map(String)).toEqual(["b", "c"]);
+    expect(stream.after("c")).toEqual([]);
+    expect(stream.from("b").map(String)).toEqual(["b", "c"]);
   });
 
   it("[SC-038] keeps replay on the stream that an id belongs to", () => {
     const events = store();
     const one = events.open("alice");
     const two = events.open("alice");
-    const id = one.nextEventId();
-    one.append(block(1));
-    two.append(block(1));
-    expect(two.after(id)).toBeUndefined();
-    expect(streamOfEventId(id)).toBe(one.id);
-    expect(streamOfEventId("none")).toBeUndefined();
+    one.append("1", block(1));
+    two.append("2", block(1));
+    expect(two.after("1")).toBeUndefined();
+    expect([one.has("1"), two.has("1"), one.has("none")]).toEqual([true, false, false]);
   });
 
   it("says that it does not know what it has dropped, or what was never sent", () => {
     const stream = store({ streamBytes: 10 }).open("alice");
-    const ids = [1, 2, 3].map(() => {
-      const id = stream.nextEventId();
-      stream.append(block(5));
-      return id;
-    });
-    // The first event is gone: whoever has it still gets the rest, whoever does not has missed something.
-    expect(stream.after(ids[0] ?? "")).toHaveLength(2);
-    expect(stream.after(`${stream.id}-0`)).toBeUndefined();
-    for (const odd of [`${stream.id}-99`, `${stream.id}-x`, `${stream.id}--1`, "", "other-1"]) {
-      expect([odd, stream.after(odd)]).toEqual([odd, undefined]);
-    }
+    for (const id of ["1", "2", "3", "4"]) stream.append(id, block(5));
+    // The second event is gone: a reader who has it still gets the rest, one who only has the first has missed it.
+    expect(stream.after("2")).toHaveLength(2);
+    expect(stream.after("1")).toBeUndefined();
+    expect(stream.has("1")).toBe(true);
+    for (const odd of ["99", "x", "-1", ""])
+      expect([odd, stream.after(odd), stream.has(odd)]).toEqual([odd, undefined, false]);
+  });
+
+  it("remembers a bounded number of dropped events", () => {
+    const stream = store({ streamBytes: 0 }).open("alice");
+    for (let number = 0; number < 5000; number++) stream.append(String(number), block(1));
+    expect([stream.has("0"), stream.has("4999")]).toEqual([false, true]);
   });
 
   it("is bounded per principal: one who sends much loses its own oldest events, not another's", () => {
     const events = store({ principalBytes: 20 });
     const quiet = events.open("bob");
-    quiet.append(block(15));
+    quiet.append("b", block(15));
     const oldest = events.open("alice");
-    oldest.append(block(15));
-    events.open("alice").append(block(15));
-    expect(oldest.after(`${oldest.id}-0`)).toBeUndefined();
-    expect(quiet.after(`${quiet.id}-0`)).toHaveLength(1);
+    oldest.append("a", block(15));
+    events.open("alice").append("c", block(15));
+    expect(oldest.from("a")).toEqual([]);
+    expect(quiet.from("b")).toHaveLength(1);
     expect(events.bytes).toBe(30);
   });
 
   it("is bounded in all, and forgets dropped streams entirely", () => {
     const events = store({ totalBytes: 25 });
     const first = events.open("alice");
-    first.append(block(10));
-    events.open("bob").append(block(10));
-    events.open("carol").append(block(10));
-    expect(first.after(`${first.id}-0`)).toBeUndefined();
+    first.append("a", block(10));
+    events.open("bob").append("b", block(10));
+    events.open("carol").append("c", block(10));
+    expect(first.from("a")).toEqual([]);
     expect(events.bytes).toBe(20);
     const last = events.open("dave");
-    last.append(block(1));
+    last.append("d", block(1));
     last.delete();
     expect(events.bytes).toBe(20);
   });
@@ -80,7 +72,7 @@ describe("event store", () => {
   it("keeps nothing where the bound is nothing", () => {
     const events = store({ streamBytes: 0 });
     const stream = events.open("alice");
-    stream.append(block(1));
-    expect([events.bytes, stream.after(`${stream.id}-0`)]).toEqual([0, undefined]);
+    stream.append("a", block(1));
+    expect([events.bytes, stream.from("a")]).toEqual([0, []]);
   });
 });

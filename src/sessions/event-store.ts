@@ -7,11 +7,10 @@ export interface EventStoreLimits {
 
 /** The events of one stream, after enforcement, in the order they were sent. */
 export interface StoredStream {
-  readonly id: string;
-  /** The id of the next event; it contains the stream id, so that replay stays within the stream. */
-  nextEventId(): string;
-  /** Stores an event under that id; at a limit the oldest events are dropped. */
-  append(block: Buffer): void;
+  /** Stores an event under an id that is unique in its session; at a limit the oldest events are dropped. */
+  append(eventId: string, block: Buffer): void;
+  /** Whether an id is of this stream, even if its event has been dropped lately. */
+  has(eventId: string): boolean;
   /** The events after an id; undefined if some of them have been dropped. */
   after(eventId: string): readonly Buffer[] | undefined;
   /** The event of an id and those after it, as far as they are still stored. */
@@ -26,11 +25,11 @@ export interface EventStore {
   readonly bytes: number;
 }
 
-/**
- * Creates an event store. The limits are read on every use, so they may change. Stream ids only need to be unique: the
- * session decides who may read a stream.
- */
-export function createEventStore(limits: EventStoreLimits, newStreamId: () => string): EventStore {
+/** So many ids of dropped events are remembered for a stream, to tell its reader what it has missed. */
+const maxDroppedIds = 1024;
+
+/** Creates an event store. The limits are read on every use, so they may change. */
+export function createEventStore(limits: EventStoreLimits): EventStore {
   const byPrincipal = new Map<string, { bytes: number; streams: Set<Stream> }>();
   const all = new Set<Stream>();
   let total = 0;
@@ -52,23 +51,21 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
   }
 
   class Stream implements StoredStream {
-    readonly id = newStreamId();
     readonly principal: string;
     readonly #blocks: Buffer[] = [];
-    #first = 1;
+    /** The ids of the blocks. */
+    readonly #ids: string[] = [];
+    /** The oldest first. */
+    readonly #dropped = new Set<string>();
+    #lastDropped: string | undefined;
     #bytes = 0;
-    #next = 1;
 
     constructor(principal: string) {
       this.principal = principal;
     }
 
-    nextEventId(): string {
-      return `${this.id}-${this.#next}`;
-    }
-
-    append(block: Buffer): void {
-      this.#next++;
+    append(eventId: string, block: Buffer): void {
+      this.#ids.push(eventId);
       this.#blocks.push(block);
       this.#bytes += block.length;
       account(this, block.length);
@@ -85,22 +82,31 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
     dropOldest(): boolean {
       const block = this.#blocks.shift();
       if (block === undefined) return false;
-      this.#first++;
+      this.#forget(this.#ids.shift());
       this.#bytes -= block.length;
       account(this, -block.length);
       return true;
     }
 
+    has(eventId: string): boolean {
+      return this.#dropped.has(eventId) || this.#ids.includes(eventId);
+    }
+
     after(eventId: string): readonly Buffer[] | undefined {
-      const number = Number(eventId.slice(this.id.length + 1));
-      const isOurs = eventId.startsWith(`${this.id}-`) && Number.isSafeInteger(number) && number >= 0;
-      if (!isOurs || number >= this.#next || number + 1 < this.#first) return undefined;
-      return this.#blocks.slice(number + 1 - this.#first);
+      const index = this.#ids.indexOf(eventId);
+      return index < 0 && eventId !== this.#lastDropped ? undefined : this.#blocks.slice(index + 1);
     }
 
     from(eventId: string): readonly Buffer[] {
-      const number = Number(eventId.slice(this.id.length + 1));
-      return this.#blocks.slice(Math.max(0, number - this.#first));
+      return this.#blocks.slice(Math.max(0, this.#ids.indexOf(eventId)));
+    }
+
+    #forget(eventId: string | undefined): void {
+      if (eventId === undefined) return;
+      this.#lastDropped = eventId;
+      this.#dropped.add(eventId);
+      const [oldest] = this.#dropped.size > maxDroppedIds ? this.#dropped : [];
+      if (oldest !== undefined) this.#dropped.delete(oldest);
     }
 
     delete(): void {
@@ -127,10 +133,4 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
       return total;
     },
   };
-}
-
-/** The stream id in an event id; undefined if it has none. */
-export function streamOfEventId(eventId: string): string | undefined {
-  const dash = eventId.lastIndexOf("-");
-  return dash <= 0 ? undefined : eventId.slice(0, dash);
 }

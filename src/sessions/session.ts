@@ -15,10 +15,15 @@ export type SessionEndCause = "client" | "idle" | "age" | "evicted" | "upstream"
 /** Causes that count as failures. */
 const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);
 
+/** So many characters of an id tell sessions apart and are no use as a credential. */
+const sessionLabelLength = 8;
+
 /** The session of a legacy client with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
   readonly id: string;
+  readonly label: string;
   readonly route: string;
+  clientName: string | undefined;
   #principal: Principal;
   readonly openedAt: number;
   state: SessionState = "initializing";
@@ -41,6 +46,7 @@ export class Session implements SessionContext {
 
   constructor(id: string, route: string, principal: Principal, now: number) {
     this.id = id;
+    this.label = id.slice(0, sessionLabelLength);
     this.route = route;
     this.#principal = principal;
     this.openedAt = now;

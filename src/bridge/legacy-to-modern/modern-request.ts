@@ -137,7 +137,7 @@ export function withoutPause(reply: ReplyStream | undefined): ReplyStream | unde
     open: () => {
       reply.open();
     },
-    write: (message) => reply.write(message),
+    write: (message, label) => reply.write(message, label),
     writeRaw: (data, event) => reply.writeRaw?.(data, event),
   };
 }

@@ -132,8 +132,8 @@ export class BridgedCall implements ReplyStream {
   open(): void {}
 
   /** Writes to the client's open request; dropped while there is none. */
-  write(message: Message): void | Promise<void> {
-    return this.#client?.exchange.reply?.write(message);
+  write(message: Message, label?: string): void | Promise<void> {
+    return this.#client?.exchange.reply?.write(message, label);
   }
 
   writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {

@@ -38,7 +38,10 @@ export function toReplayedExchange(
     route: context.route,
     principal: known ?? { id: context.principal, kind: "token", scopes: new Set(), claims: {} },
     revision,
-    session: context.session === undefined ? undefined : { id: context.session, upstreamId: undefined },
+    session:
+      context.session === undefined
+        ? undefined
+        : { id: context.session, label: context.session, upstreamId: undefined },
     transport: transportOf(context),
     timing: { startedAt: frame.mono, wallTime: frame.at },
     parent,

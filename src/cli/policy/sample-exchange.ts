@@ -49,7 +49,7 @@ export function toSampleExchange(message: Message, { route, principal, request }
     route,
     principal,
     revision: newestLegacy,
-    session: { id: "session", upstreamId: undefined },
+    session: { id: "session", label: "session", upstreamId: undefined },
     transport: { type: "http", method: "POST", path, headers, peer },
     timing: { startedAt: 0, wallTime: Date.parse(time) },
   });

@@ -1,4 +1,5 @@
 import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts";
+import { toShortId } from "../../recorder/exchange-id.ts";
 import type { Colors } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 
@@ -10,7 +11,7 @@ export function formatExchange(exchange: ExchangeRecord, colors: Colors): string
   const took = durationMs === undefined ? "" : formatMs(durationMs);
   const cells = [
     colors.dim(formatTime(at)),
-    colors.cyan(padOrCut(printableLine(id), 12)),
+    colors.cyan(padOrCut(printableLine(toShortId(id)), 12)),
     padOrCut(printableLine(principal), 14),
     `${kind === "notification" ? colors.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
     colorState(exchange.state, colors, padOrCut(printableLine(exchange.state), 14)),

@@ -91,7 +91,7 @@ describe("what interceptors see", () => {
         },
       },
     ]);
-    const session = { id: "ours", upstreamId: "theirs" };
+    const session = { id: "ours", label: "ours", upstreamId: "theirs" };
     const call = requestOf("tools/call", { name: "weigh" });
     const question = requestOf("elicitation/create", {}, "q");
     const answer = await handle(exchangeWith(call, { session }));

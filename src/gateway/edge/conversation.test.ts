@@ -16,6 +16,7 @@ const protocolVersion = "2025-11-25";
 
 function setUp(answer: (exchange: Exchange) => Reply) {
   const gateway = createContext({
+    redact: String,
     parse: defaultLimits,
     queueBytes: 1000,
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },

@@ -25,7 +25,7 @@ import { classifyPost, type ServedRevisions } from "../../protocol/http/era.ts";
 import { type HeaderLookup, mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
 import { checkModernPost, type ModernCheckResult, type ModernPost } from "../../protocol/http/modern-post.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import { metadataOf } from "../../protocol/metadata.ts";
+import { clientNameOf, metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";
@@ -39,13 +39,13 @@ import type { ToolHeaders } from "../route/parameter-headers.ts";
 
 /** Where the reply to one message goes, and the messages that the server sends before it. */
 export interface ClientReply extends ReplyStream {
-  /** Writes the answer, if there is one; nothing follows it. */
-  finish(reply: Reply): void;
+  /** Writes the answer, if there is one, under the label of its exchange; nothing follows it. */
+  finish(reply: Reply, label?: string): void;
 }
 
 /** Where the answers to a batch go. */
 export interface BatchReply extends ReplyStream {
-  add(answer: Message): void;
+  add(answer: Message, label?: string): void;
   /** All members have been answered. */
   finish(): void;
 }
@@ -186,9 +186,9 @@ async function receiveBatch(
   const reply = client.replyToBatch(session);
   const memberReply: ClientReply = {
     open: () => reply.open(),
-    write: (message) => reply.write(message),
-    finish: ({ message }) => {
-      if (message !== undefined) reply.add(message);
+    write: (message, label) => reply.write(message, label),
+    finish: ({ message }, label) => {
+      if (message !== undefined) reply.add(message, label);
     },
   };
   // Its members are newer in the list, so they are answered before this ends the response.
@@ -224,6 +224,7 @@ async function initialize(gateway: GatewayContext, client: ClientConnection, mes
   } catch (error) {
     return reject(gateway, client, GatewayError.from(error), message);
   }
+  session.clientName = clientNameOf(message);
   route.registerSession(session);
   const proposed = revisionIn(message, "params.protocolVersion");
   const isLegacy = proposed !== undefined && revisions[proposed].era === "legacy";
@@ -294,7 +295,7 @@ class RunningTurn implements Work {
   finish(answer: Reply): void {
     if (!this.leave()) return;
     this.#turn.onAnswer?.(answer);
-    this.#turn.reply.finish(answer);
+    this.#turn.reply.finish(answer, this.#exchange.id);
   }
 
   /** Nothing more will be written; false if that was known before. */
@@ -334,7 +335,7 @@ function exchangeOf(
   const { transport } = client;
   if (session !== undefined) session.lastRequest = httpFactsOf(transport);
   return createExchange({
-    id: gateway.newExchangeId(),
+    id: gateway.newLabel(session, message),
     message,
     route: client.route.name,
     principal: client.principal,

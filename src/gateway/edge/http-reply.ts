@@ -88,8 +88,8 @@ export class LegacyReply implements ClientReply {
     this.#open();
   }
 
-  write(message: Message): void | Promise<void> {
-    return this.#open().write(message);
+  write(message: Message, label?: string): void | Promise<void> {
+    return this.#open().write(message, label);
   }
 
   writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
@@ -100,14 +100,14 @@ export class LegacyReply implements ClientReply {
     if (this.#isPrimed()) this.#stream?.pause(retryMs);
   }
 
-  finish(reply: Reply): void {
+  finish(reply: Reply, label?: string): void {
     // A client that left before anything streamed may come back for the answer, so that goes on a stream.
     if (this.#stream === undefined && !this.#target.response.destroyed) {
       writeReply(this.#target, "legacy", reply, this.#headers());
       return;
     }
     const stream = this.#open();
-    if (reply.message !== undefined) void stream.write(reply.message);
+    if (reply.message !== undefined) void stream.write(reply.message, label);
     stream.end();
   }
 
@@ -138,7 +138,7 @@ export class LegacyReply implements ClientReply {
 export class HttpBatchReply implements BatchReply {
   readonly #target: HttpReplyTarget;
   readonly #streams: () => SessionStreams;
-  readonly #answers: Message[] = [];
+  readonly #answers: { readonly answer: Message; readonly label: string | undefined }[] = [];
   #stream: SessionStream | undefined;
 
   constructor(target: HttpReplyTarget, streams: () => SessionStreams) {
@@ -150,13 +150,13 @@ export class HttpBatchReply implements BatchReply {
     this.#open();
   }
 
-  write(message: Message): void | Promise<void> {
-    return this.#open().write(message);
+  write(message: Message, label?: string): void | Promise<void> {
+    return this.#open().write(message, label);
   }
 
-  add(answer: Message): void {
-    if (this.#stream === undefined) this.#answers.push(answer);
-    else void this.#stream.write(answer);
+  add(answer: Message, label?: string): void {
+    if (this.#stream === undefined) this.#answers.push({ answer, label });
+    else void this.#stream.write(answer, label);
   }
 
   finish(): void {
@@ -165,7 +165,10 @@ export class HttpBatchReply implements BatchReply {
       this.#stream.end();
       return;
     }
-    const body = combineAnswers(this.#answers.map(messageBytes), true);
+    const body = combineAnswers(
+      this.#answers.map(({ answer }) => messageBytes(answer)),
+      true,
+    );
     if (body === undefined) writeJson(response, 202, undefined);
     else if (!response.destroyed) writeBody(response, 200, body, noHeaders);
   }
@@ -175,7 +178,7 @@ export class HttpBatchReply implements BatchReply {
       const { response, streamOptions } = this.#target;
       this.#stream = this.#streams().open(undefined);
       if (!response.destroyed) this.#stream.attach(new SseResponse(response, streamOptions));
-      for (const answer of this.#answers) void this.#stream.write(answer);
+      for (const { answer, label } of this.#answers) void this.#stream.write(answer, label);
     }
     return this.#stream;
   }

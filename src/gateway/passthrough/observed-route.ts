@@ -14,6 +14,7 @@ import { createCorrelator } from "../../sessions/pending/correlator.ts";
 import { defaultTtl } from "../../sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../sessions/pending/limits.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { GatewayContext } from "../context.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
@@ -28,7 +29,7 @@ export interface ObservedRouteDeps {
   readonly setTimer: SetTimer;
   /** Counts messages, and records them where configured. */
   readonly observer: WireObserver;
-  readonly newExchangeId: () => string;
+  readonly newLabel: GatewayContext["newLabel"];
 }
 
 /** The caller of a request that is passed through. */
@@ -57,7 +58,7 @@ export interface ObservedRoute {
 export function createObservedRoute(
   name: string,
   upstream: HttpEndpoint,
-  { limits, log, clock, setTimer, observer: wireObserver, newExchangeId }: ObservedRouteDeps,
+  { limits, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<undefined>({
     clock,
@@ -71,7 +72,7 @@ export function createObservedRoute(
     limits,
     correlator,
     log,
-    exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newExchangeId }),
+    exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newLabel }),
   });
   const pass = createPassThrough(
     upstream,
@@ -102,7 +103,7 @@ export interface ObservedExchangesDeps {
   readonly route: string;
   readonly observer: WireObserver;
   readonly clock: Clock;
-  readonly newExchangeId: () => string;
+  readonly newLabel: GatewayContext["newLabel"];
 }
 
 /** The messages of one HTTP request and its response, as they pass. */
@@ -128,7 +129,7 @@ const mostOpen = 10_000;
  * counted and recorded like all others.
  */
 function createObservedExchanges(options: ObservedExchangesDeps): (call: ObservedCall) => ObservedMessages {
-  const { route, observer: wireObserver, clock, newExchangeId } = options;
+  const { route, observer: wireObserver, clock, newLabel } = options;
   const open = new Map<string, Exchange>();
   let requestCount = 0;
 
@@ -142,7 +143,8 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
     requestCount += 1;
     const named = request.headers["mcp-session-id"];
     const id = typeof named === "string" ? named : undefined;
-    const session: SessionContext | undefined = id === undefined ? undefined : { id, upstreamId: id };
+    const session: SessionContext | undefined =
+      id === undefined ? undefined : { id, label: id.slice(0, 8), upstreamId: id };
     // Without a session, an answer comes on the same connection; with one, only its own principal can answer.
     const scope = id === undefined ? `request ${requestCount}` : `session ${principal.id} ${id}`;
     const own = new Set<string>();
@@ -162,7 +164,7 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
 
     function begin(direction: Exchange["direction"], message: Message, parent: Exchange | undefined): Exchange {
       const exchange = createExchange({
-        id: newExchangeId(),
+        id: newLabel(session, message),
         direction,
         message,
         route,

@@ -89,7 +89,7 @@ function fieldsOf(
     method: shortenName(message.method),
     target: shortenName(memberString(message, "params.name") ?? memberString(message, "params.uri")),
     rpc: shortenName(message.id?.json),
-    session: exchange.session?.id.slice(0, 8),
+    session: exchange.session?.label,
     principal: shortenName(exchange.principal.id),
     peer: httpFactsOf(transport)?.peer,
     revision: exchange.revision,

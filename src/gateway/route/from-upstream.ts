@@ -22,7 +22,7 @@ export interface FromUpstreamDeps {
 
 /** Creates the handlers for what an upstream sends of its own accord: notifications, requests, and its end. */
 export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDeps): LinkEventsFor {
-  const { clock, newExchangeId, log } = gateway;
+  const { clock, newLabel, log } = gateway;
   const { route, observer, tracing, pipeline } = deps;
 
   const enter: Handler = (exchange) => {
@@ -40,7 +40,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
   ): Exchange {
     const newest = scope.era === "modern" ? newestModern : newestLegacy;
     return createExchange({
-      id: newExchangeId(),
+      id: newLabel(scope.session, message),
       direction: "server-to-client",
       message,
       route,

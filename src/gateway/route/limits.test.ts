@@ -32,7 +32,7 @@ function call(facts: Partial<Exchange> & { readonly method?: string } = {}): Exc
 }
 
 function inSession(id: string): Partial<Exchange> {
-  return { session: { id, upstreamId: undefined } };
+  return { session: { id, label: id, upstreamId: undefined } };
 }
 
 describe("the rate limit", () => {

@@ -65,7 +65,6 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
       const { message: answer } = await ask(
         createExchange({
           ...exchange,
-          id: `${exchange.id}.${requests}`,
           message,
           cancellation: new Cancellation(),
           reply: undefined,

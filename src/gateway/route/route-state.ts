@@ -78,7 +78,7 @@ export function openRouteState(
 }
 
 function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<RouteState, "upstream" | "passThrough"> {
-  const { clock, setTimer, log, newExchangeId } = deps.context;
+  const { clock, setTimer, log, newLabel } = deps.context;
   const upstream = openUpstream(config, deps.upstreams);
   if (config.mode !== "observe" || upstream.http === undefined) return { upstream, passThrough: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
@@ -87,7 +87,7 @@ function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<Rout
     clock,
     setTimer,
     observer: wireObserverOf(config.name, deps),
-    newExchangeId,
+    newLabel,
   });
   const close = async (reason: string): Promise<void> => {
     observed.close();

@@ -37,6 +37,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
 
 function setUp(parts: Partial<RouteDeps> = {}) {
   const gateway = createContext({
+    redact: String,
     parse: defaultLimits,
     queueBytes: 1000,
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },

@@ -109,7 +109,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   function bind({ upstream: opened, health }: ReloadableRouteDeps): UpstreamBinding {
     const binding = createUpstreamBinding(opened, health, {
       eventsFor,
-      ask: upstream.handle,
+      ask: (exchange) => upstream.handle({ ...exchange, id: gateway.newLabel(exchange.session, exchange.message) }),
       setTimer: gateway.setTimer,
     });
     bindings.add(binding);

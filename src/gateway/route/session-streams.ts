@@ -1,7 +1,7 @@
 import type { ReplyStream } from "../../core/exchange.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { encodePrimingEvent, encodeSseEvent } from "../../protocol/sse/encoder.ts";
-import { type EventStore, type StoredStream, streamOfEventId } from "../../sessions/event-store.ts";
+import { type EventStore, type StoredStream } from "../../sessions/event-store.ts";
 import { createKeepAlive, type SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 
@@ -15,13 +15,15 @@ const keptAfterEnd = 16;
 export class SessionStreams {
   readonly #store: EventStore;
   readonly #principal: string;
-  readonly #streams = new Map<string, SessionStream>();
+  readonly #newLabel: NewEventLabel;
+  readonly #streams = new Set<SessionStream>();
   readonly #ended: SessionStream[] = [];
   #general: SessionStream | undefined;
 
-  constructor(store: EventStore, principal: string) {
+  constructor(store: EventStore, principal: string, newLabel: NewEventLabel) {
     this.#store = store;
     this.#principal = principal;
+    this.#newLabel = newLabel;
   }
 
   /** The stream for messages outside requests. It takes messages whether or not the client listens. */
@@ -32,21 +34,21 @@ export class SessionStreams {
 
   /** Opens a stream that answers a request. */
   open(request: RequestId | undefined): SessionStream {
-    const stream = new SessionStream(this.#store.open(this.#principal), request, () => {
+    const stream = new SessionStream(this.#store.open(this.#principal), request, this.#newLabel, () => {
       this.#retire(stream);
     });
-    this.#streams.set(stream.id, stream);
+    this.#streams.add(stream);
     return stream;
   }
 
   /** The stream of this session that an event id belongs to. */
   find(eventId: string): SessionStream | undefined {
-    const id = streamOfEventId(eventId);
-    return id === undefined ? undefined : this.#streams.get(id);
+    for (const stream of this.#streams) if (stream.has(eventId)) return stream;
+    return undefined;
   }
 
   close(): void {
-    for (const stream of this.#streams.values()) stream.drop();
+    for (const stream of this.#streams) stream.drop();
     this.#streams.clear();
   }
 
@@ -55,30 +57,36 @@ export class SessionStreams {
     if (this.#ended.length <= keptAfterEnd) return;
     const oldest = this.#ended.shift();
     if (oldest === undefined) return;
-    this.#streams.delete(oldest.id);
+    this.#streams.delete(oldest);
     oldest.drop();
   }
 }
 
-/** One stream of events with ids. The client's connection may come and go. */
+/** Makes the label of an event without an exchange: of a message, or of an event that holds none. */
+export type NewEventLabel = (message?: Message) => string;
+
+/** One stream of events whose ids are labels (SC-036). The client's connection may come and go. */
 export class SessionStream implements ReplyStream {
   /** The request that this stream answers; undefined for the general one. */
   readonly request: RequestId | undefined;
   readonly #stored: StoredStream;
+  readonly #newLabel: NewEventLabel;
   readonly #onEnd: () => void;
   #response: SseResponse | undefined;
   /** The first event that was written while nobody was connected. */
   #unsentFrom: string | undefined;
   #isEnded = false;
 
-  constructor(stored: StoredStream, request: RequestId | undefined, onEnd: () => void) {
+  constructor(stored: StoredStream, request: RequestId | undefined, newLabel: NewEventLabel, onEnd: () => void) {
     this.#stored = stored;
+    this.#newLabel = newLabel;
     this.request = request;
     this.#onEnd = onEnd;
   }
 
-  get id(): string {
-    return this.#stored.id;
+  /** Whether an event id was given out on this stream. */
+  has(eventId: string): boolean {
+    return this.#stored.has(eventId);
   }
 
   get isAttached(): boolean {
@@ -111,31 +119,31 @@ export class SessionStream implements ReplyStream {
 
   /** Sends an id to resume from before the first event (MCP 2025-11-25, priming event). */
   prime(): void {
-    const block = encodePrimingEvent(this.#stored.nextEventId());
-    if (block.ok) void this.#put(block.bytes);
+    const id = this.#newLabel();
+    const block = encodePrimingEvent(id);
+    if (block.ok) void this.#put(id, block.bytes);
   }
 
   /** Closes the connection and tells the client when to come back; events are stored meanwhile. */
   pause(retryMs: number): void {
-    const block = encodePrimingEvent(this.#stored.nextEventId(), Math.max(0, Math.trunc(retryMs)));
-    if (block.ok) void this.#put(block.bytes);
+    const id = this.#newLabel();
+    const block = encodePrimingEvent(id, Math.max(0, Math.trunc(retryMs)));
+    if (block.ok) void this.#put(id, block.bytes);
     this.#response?.end();
     this.#response = undefined;
   }
 
   writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
-    const event = encodeSseEvent({ event: type, id: this.#stored.nextEventId(), data });
-    return event.ok ? this.#put(event.bytes) : undefined;
+    const id = this.#newLabel();
+    const event = encodeSseEvent({ event: type, id, data });
+    return event.ok ? this.#put(id, event.bytes) : undefined;
   }
 
-  write(message: Message): void | Promise<void> {
-    const event = encodeSseEvent({
-      event: "message",
-      id: this.#stored.nextEventId(),
-      data: messageBytes(message),
-    });
+  /** Writes a message under the label of its exchange; without one it gets a label of its own. */
+  write(message: Message, label: string = this.#newLabel(message)): void | Promise<void> {
+    const event = encodeSseEvent({ event: "message", id: label, data: messageBytes(message) });
     // Our own ids are always valid.
-    return event.ok ? this.#put(event.bytes) : undefined;
+    return event.ok ? this.#put(label, event.bytes) : undefined;
   }
 
   end(): void {
@@ -159,9 +167,9 @@ export class SessionStream implements ReplyStream {
     return this.#unsentFrom === undefined ? [] : this.#stored.from(this.#unsentFrom);
   }
 
-  #put(block: Buffer): void | Promise<void> {
-    if (!this.isAttached) this.#unsentFrom ??= this.#stored.nextEventId();
-    this.#stored.append(block);
+  #put(id: string, block: Buffer): void | Promise<void> {
+    if (!this.isAttached) this.#unsentFrom ??= id;
+    this.#stored.append(id, block);
     return this.#response?.write(block);
   }
 }

@@ -8,8 +8,8 @@ import type { GatewayContext } from "../context.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { SessionStreams } from "./session-streams.ts";
 
-/** Writes a message to a client outside any of its requests. */
-export type ClientSender = (message: Message) => void | Promise<void>;
+/** Writes a message to a client outside any of its requests; `label` is that of its exchange. */
+export type ClientSender = (message: Message, label?: string) => void | Promise<void>;
 
 export interface ToClientDeps {
   readonly route: string;
@@ -33,21 +33,21 @@ export interface ToClient {
 
 /** Creates the handler that delivers messages of the upstream to clients: the last one of the pipeline. */
 export function createToClient(gateway: GatewayContext, { route, observer, tracing }: ToClientDeps): ToClient {
-  const { registry, events, log } = gateway;
+  const { registry, events, log, newLabel } = gateway;
   const streams = new WeakMap<Session, SessionStreams>();
   const senders = new WeakMap<Session, ClientSender>();
 
   function streamsOf(session: Session): SessionStreams {
     let own = streams.get(session);
     if (own === undefined) {
-      own = new SessionStreams(events, limitKeyOf(session.principal));
+      own = new SessionStreams(events, limitKeyOf(session.principal), (message) => newLabel(session, message));
       streams.set(session, own);
     }
     return own;
   }
 
   function senderOf(session: Session): ClientSender {
-    return senders.get(session) ?? ((message) => streamsOf(session).general.write(message));
+    return senders.get(session) ?? ((message, label) => streamsOf(session).general.write(message, label));
   }
 
   function undelivered(error: unknown): void {
@@ -59,7 +59,8 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
     const session = registry.forContext(exchange.session);
     const stream = parent?.reply;
     const inSession = session === undefined ? undefined : senderOf(session);
-    const sender: ClientSender | undefined = stream === undefined ? inSession : (out) => stream.write(out);
+    const sender: ClientSender | undefined =
+      stream === undefined ? inSession : (out, label) => stream.write(out, label);
     if (sender === undefined)
       return Promise.reject(new GatewayError("cancelled", "no client is connected to receive the message"));
     if (message.kind !== "request") return notifyOver(sender, exchange);
@@ -73,7 +74,7 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
 
   async function notifyOver(sender: ClientSender, exchange: Exchange): Promise<Reply> {
     observer.sent("client", exchange.message, exchange);
-    const written = sender(exchange.message);
+    const written = sender(exchange.message, exchange.id);
     // A slow client must not hold up a source that others share; its queue is bounded instead.
     if (exchange.isUnpaced === true) written?.catch(undelivered);
     else await written;
@@ -101,7 +102,7 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
         stopWaiting();
         offCancel();
       };
-      Promise.resolve(sender(message)).catch((error: unknown) => {
+      Promise.resolve(sender(message, exchange.id)).catch((error: unknown) => {
         over();
         reject(GatewayError.from(error));
       });

@@ -52,7 +52,7 @@ function fieldsOf(event: DecisionEvent): LogFields {
     exchange: exchange.id,
     route: exchange.route,
     principal: exchange.principal.id,
-    session: exchange.session?.id.slice(0, 8),
+    session: exchange.session?.label,
     direction: event.direction === "client-to-server" ? "c2s" : "s2c",
     phase: event.phase,
     method: event.method,

@@ -5,7 +5,7 @@ import type { SetTimer } from "../../core/exchange.ts";
 import type { DecisionEvent, DecisionListener } from "../../policy/provider/decision-event.ts";
 import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
-import { createRedactor } from "../../redact/redactor.ts";
+import { createRedactor, type Redactor } from "../../redact/redactor.ts";
 import { decisionEvent } from "../../telemetry/semconv.ts";
 import type { RouteTracing, Telemetry } from "../../telemetry/trace-context.ts";
 
@@ -80,14 +80,24 @@ function noteDecision(telemetry: Telemetry, { id, exchange, effect, phase, isEnf
  * or from a server's standard error. Equal secrets get equal replacements within a process.
  */
 export function createLogRedaction(known: (text: string) => string): (line: string) => string {
-  const redactor = createRedactor({
-    detectors: { secrets: detectSecrets, personalData: detectPersonalData },
-    key: randomBytes(32),
-    known,
-  });
+  const redactor = createProcessRedactor(known);
   return (line) => {
     const isWhole = line.endsWith("\n");
     const { text } = redactor.json(isWhole ? line.slice(0, -1) : line);
     return isWhole ? `${text}\n` : text;
   };
+}
+
+/** Creates the redaction of short texts that are not JSON, such as the ids of messages. */
+export function createTextRedaction(known: (text: string) => string): (text: string) => string {
+  const redactor = createProcessRedactor(known);
+  return (text) => redactor.text(text).text;
+}
+
+function createProcessRedactor(known: (text: string) => string): Redactor {
+  return createRedactor({
+    detectors: { secrets: detectSecrets, personalData: detectPersonalData },
+    key: randomBytes(32),
+    known,
+  });
 }

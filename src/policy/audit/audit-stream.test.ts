@@ -183,7 +183,7 @@ describe("the audit stream", () => {
   it("holds the beginning of a session id, and redacts and bounds every text that came with a message", async () => {
     const audit = opened();
     const message = requestOf("tools/call", { name: "pay" });
-    const session = { id: "0123456789abcdef-secret" } as Exchange["session"];
+    const session = { id: "0123456789abcdef-secret", label: "01234567" } as Exchange["session"];
     audit.listener(
       decisionNamed("d1", {
         exchange: { ...exchangeWith(message, { principal: principalNamed("ann") }), session },

@@ -168,7 +168,7 @@ function formatAuditLine(event: DecisionEvent, wallTime: number, redact: (text: 
     route: exchange.route,
     principal: exchange.principal.id,
     principalKind: exchange.principal.kind,
-    session: exchange.session?.id.slice(0, 8),
+    session: exchange.session?.label,
     revision: exchange.revision,
     direction: event.direction,
     phase: event.phase,

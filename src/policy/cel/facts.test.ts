@@ -38,7 +38,7 @@ describe("the variable request", () => {
 
   it("has the client's last request for what a server sends outside any", () => {
     const exchange = exchangeWith(requestOf("tools/call"));
-    const session = { id: "s", upstreamId: undefined, lastRequest: post };
+    const session = { id: "s", label: "s", upstreamId: undefined, lastRequest: post };
     const transport: TransportContext = { type: "sse", stream: "1" };
     expect(new RequestFacts({ ...exchange, transport, session, direction: "server-to-client" }).peer).toBe("10.0.0.1");
     expect(() => new RequestFacts({ ...exchange, transport, session }).peer).toThrow("not known");

@@ -118,7 +118,7 @@ const events = fc.record({
   answer: answers,
   facts: fc.constantFrom<Partial<Exchange>>(
     {},
-    { session: { id: "s", upstreamId: undefined } },
+    { session: { id: "s", label: "s", upstreamId: undefined } },
     { revision: "2025-06-18" },
     { direction: "server-to-client" },
   ),
@@ -228,7 +228,7 @@ describe("planned decisions", () => {
   it("do not fix the visibility of names that depends on the session", () => {
     const lists = [{ deny: 'entry.name == "a" && session.id == "s1"' }];
     const decisions = askAll({ lists }, [callA(), callA(), callA(), callA()], (index) => ({
-      session: { id: `s${index % 2}`, upstreamId: undefined },
+      session: { id: `s${index % 2}`, label: "s", upstreamId: undefined },
     }));
     expect(decisions.map(({ effect }) => effect)).toEqual(["allow", "deny", "allow", "deny"]);
   });

@@ -141,7 +141,7 @@ describe("the variables of rules", () => {
       InspectedMessage.of(
         exchangeWith(message, {
           principal,
-          session: { id: "s1", upstreamId: undefined },
+          session: { id: "s1", label: "s1", upstreamId: undefined },
           transport: {
             type: "http",
             method: "POST",

@@ -1,4 +1,4 @@
-import type { RequestId } from "../message.ts";
+import type { Message, RequestId } from "../message.ts";
 
 /** What a label is about: a message with an id, a notification, or an event without a message. */
 export type LabelSubject =
@@ -29,24 +29,45 @@ export type LabelDecoding =
 export interface Labeler {
   /** The next label. */
   label(session: string, subject: LabelSubject): string;
+  /** The next label, for a message of a session. Much faster than `label`, for use with every message. */
+  labelMessage(session: string, message: Pick<Message, "id" | "kind">): string;
+}
+
+/** The session part of labels where there is no session. */
+export const noSession = "none";
+
+/** What a labeler is made with. */
+export interface LabelerOptions {
+  /** Eight lower-case hex digits. */
+  readonly node: string;
+  /** Redacts ids of messages, which a sender may choose freely; short numbers are not shown to it. */
+  readonly redact?: (text: string) => string;
 }
 
 /** Makes a labeler that counts from 1. Throws a RangeError unless `node` is eight lower-case hex digits. */
-export function createLabeler(options: { readonly node: string }): Labeler {
-  const { node } = options;
+export function createLabeler({ node, redact = String }: LabelerOptions): Labeler {
   if (!isNode(node)) throw new RangeError(`node must be eight lower-case hex digits, not "${node}"`);
   let counter = 0;
+  /** The beginning of labels of the last session; most messages come in runs of one session. */
+  let last = { session: noSession, start: `${noSession}-${node}-` };
   return {
     label(session, subject) {
       counter += 1;
       return encodeLabel({ session, node, subject, counter });
     },
+    labelMessage(session, { id, kind }) {
+      counter += 1;
+      if (session !== last.session) last = { session, start: `${escapePart(session)}-${node}-` };
+      if (id === undefined) return `${last.start}${kind === "notification" ? "notif" : "raw"}-${counter}`;
+      const subject = shortNumber.test(id.key) ? `n.${id.key.slice(2)}` : encodeSubject(boundedSubject(id.key, redact));
+      return `${last.start}${subject}-${counter}`;
+    },
   };
 }
 
 /**
- * Writes `{session}-{node}-{json_rpc_id}-{counter}`. A label is printable ASCII with exactly three dashes: `%`, `-`,
- * space and everything outside printable ASCII are escaped as `%XX` for each UTF-8 byte, a lone surrogate as `%uXXXX`.
+ * Writes `{session}-{node}-{json_rpc_id}-{counter}`. A label has exactly three dashes: everything but letters, digits,
+ * `_`, `.` and `~` is escaped as `%XX` for each UTF-8 byte, a lone surrogate as `%uXXXX`.
  * Ids start with their type, as in `n.7` and `s.abc`, so that none can look like `notif` or `raw`.
  */
 export function encodeLabel(parts: LabelParts): string {
@@ -93,11 +114,25 @@ function decodeSubject(text: string): LabelSubject | undefined {
   return text.startsWith("n.") && number.test(value) ? { kind: "id", key: `n:${value}` } : undefined;
 }
 
+/** The key of an id that needs neither escaping nor redaction: it is too short for a card number and the like. */
+const shortNumber = /^n:\d{1,12}$/;
+
+/** Longer ids of messages are cut in labels. */
+const longestId = 64;
+
+/** The subject of a message with an id that its sender chose: without secrets, and not longer than is useful. */
+function boundedSubject(key: RequestId["key"], redact: (text: string) => string): LabelSubject {
+  // Cut twice: half a secret at the end would not be recognized.
+  const text = key.slice(2, 2 + 2 * longestId);
+  const clean = redact(text).slice(0, longestId);
+  return { kind: "id", key: clean === text && key.startsWith("n:") ? `n:${clean}` : `s:${clean}` };
+}
+
 /** The key of a number; observe mode allows fractions. */
 const number = /^-?\d[\d.e-]*$/;
 
-/** A character to escape. */
-const special = /[^!-$&-,.-~]/gu;
+/** A character to escape: everything that a shell, a URL or a filter might read as something else. */
+const special = /[^\w.~]/gu;
 
 function escapePart(text: string): string {
   return text.replace(special, (character) => {

@@ -1,3 +1,4 @@
+import { decodeLabel } from "../../protocol/ids/label.ts";
 import type { FilterCondition } from "../contract.ts";
 import {
   keywords,
@@ -22,7 +23,7 @@ export type FilterResult =
 
 /**
  * Parses a filter. Terms side by side must all match; `|` is or, `!` is not, parentheses group. A term is `name:value`, a
- * keyword such as `error`, a flag of mitmproxy such as `~m`, or a text to look for anywhere. An empty filter matches
+ * keyword such as `error`, the label of an exchange, a flag of mitmproxy such as `~m`, or a text to look for anywhere. An empty filter matches
  * everything.
  *
  * @example
@@ -127,6 +128,7 @@ class FilterParser {
   }
 
   #word({ text, at }: Token): FilterCondition {
+    if (decodeLabel(text).ok) return { type: "is", field: "id", value: text };
     const colon = text.indexOf(":");
     if (colon === -1) {
       const word = text.toLowerCase();

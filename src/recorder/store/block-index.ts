@@ -1,10 +1,18 @@
 // Needed by bench recorder: "recording on against off", and bench traffic: "first page of a million exchanges".
 import { ByteWriter } from "../bytes.ts";
-import { blockSize, captureStride, createRowInserter, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
+import { idSortKey, parseShortId } from "../exchange-id.ts";
+import {
+  blockSize,
+  captureStride,
+  createRowInserter,
+  type ColumnValue,
+  type SqlDatabase,
+  type SqlRow,
+} from "./sql-database.ts";
 
 /**
  * The index of exchanges by caller and outcome. Exchanges stand in blocks of `blockSize` positions; the row of a block
- * has the range of their times and ids, and for each exchange its offset and the numbers of its caller and outcome, in
+ * has the range of their times and id keys, and for each exchange its offset and the numbers of its caller and outcome, in
  * a few bytes. An SQL index would need a row for each exchange.
  */
 export interface BlockIndexWriter {
@@ -39,11 +47,12 @@ export function createBlockIndexWriter(): BlockIndexWriter {
   return {
     add: (position, caller, outcome, at, id) => {
       const block = Math.floor(position / blockSize);
-      const summary = summaryOf(block, at, id);
+      const key = idSortKey(id);
+      const summary = summaryOf(block, at, key);
       if (at < summary.firstAt) summary.firstAt = at;
       if (at > summary.lastAt) summary.lastAt = at;
-      if (id < summary.firstId) summary.firstId = id;
-      if (id > summary.lastId) summary.lastId = id;
+      if (key < summary.firstId) summary.firstId = key;
+      if (key > summary.lastId) summary.lastId = key;
       summary.entries.varint(position - block * blockSize);
       summary.entries.varint(caller);
       summary.entries.varint(outcome);
@@ -118,9 +127,45 @@ export async function findById(inside: SqlDatabase, capture: number, id: string)
     `SELECT exchange.position FROM block JOIN exchange ON ${inBlock("exchange")}
     WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ?
       AND exchange.id = ? LIMIT 1`,
-    [...blocksOf(capture), id, id, id],
+    [...blocksOf(capture), idSortKey(id), idSortKey(id), id],
   );
   return row === undefined ? null : Number(row["position"]);
+}
+
+/** Rows of exchanges whose id, short id or beginning of an id is given; two tell that it is not the only one. */
+export async function findRows(database: SqlDatabase, id: string): Promise<readonly SqlRow[]> {
+  const key = idSortKey(id);
+  if (key !== id) return rowsBetween(database, key, key, "exchange.id = ?", [id]);
+  const end = `${id}\uffff`;
+  const rows = [...(await rowsBetween(database, id, end, "exchange.id >= ? AND exchange.id < ?", [id, end]))];
+  const short = parseShortId(id);
+  if (short === undefined) return rows;
+  const { node, counter } = short;
+  const nodes = await database.all(
+    "SELECT DISTINCT SUBSTR(first_id, 1, 8) AS node FROM block WHERE first_id >= ? AND first_id < ?",
+    [node, `${node}\uffff`],
+  );
+  for (const row of nodes) {
+    const whole = String(row["node"]);
+    const ownKey = idSortKey(`-${whole}--${counter}`);
+    rows.push(...(await rowsBetween(database, ownKey, ownKey, "exchange.id LIKE ?", [`%-${whole}-%-${counter}`])));
+  }
+  return rows;
+}
+
+/** Rows in blocks whose id keys reach into a range. */
+function rowsBetween(
+  database: SqlDatabase,
+  from: string,
+  to: string,
+  condition: string,
+  values: readonly string[],
+): Promise<readonly SqlRow[]> {
+  return database.all(
+    `SELECT exchange.* FROM block JOIN exchange_view AS exchange ON ${inBlock("exchange")}
+    WHERE block.first_id <= ? AND block.last_id >= ? AND ${condition} ORDER BY exchange.id LIMIT 2`,
+    [to, from, ...values],
+  );
 }
 
 const deleteBatch = 500;

@@ -1,6 +1,7 @@
 // Needed by bench traffic: "first page of a million exchanges, by indexed terms".
 import type { FilterCondition } from "../contract.ts";
 import type { DimensionTable } from "../exchange-fields.ts";
+import { idSortKey } from "../exchange-id.ts";
 import { readBlockEntries } from "./block-index.ts";
 import { toDimensionSql } from "./condition-sql.ts";
 import { blockSize, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
@@ -177,7 +178,10 @@ function blockCondition(where: FilterCondition): BlockCondition | undefined {
     return { sql: parts.map(({ sql }) => sql).join(" AND "), values: parts.flatMap(({ values }) => values) };
   }
   if (where.type !== "is") return undefined;
-  if (where.field === "id") return { sql: "first_id <= ? AND last_id >= ?", values: [where.value, where.value] };
+  if (where.field === "id") {
+    const key = idSortKey(where.value);
+    return { sql: "first_id <= ? AND last_id >= ?", values: [key, key] };
+  }
   if (where.field !== "state" || where.value !== "open") return undefined;
   const sql = `number IN (SELECT position / ${blockSize} FROM exchange WHERE duration_ms IS NULL)`;
   return { sql, values: [] };

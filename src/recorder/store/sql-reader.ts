@@ -1,8 +1,9 @@
 import { GatewayError } from "../../errors.ts";
 import { captureFormat, type ExchangeRecord, type Frame } from "../contract.ts";
 import { deriveOperation } from "../derive.ts";
+import { idSortKey } from "../exchange-id.ts";
 import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
-import { blocksOf, inBlock } from "./block-index.ts";
+import { blocksOf, findRows, inBlock } from "./block-index.ts";
 import { toCapture, toExchange } from "./columns.ts";
 import { createCaptureIds, findExchanges, framesAt, framesOfCapture, type CaptureIds } from "./find-exchanges.ts";
 import { captureStride, toPosition, type SqlDatabase, type SqlRow } from "./sql-database.ts";
@@ -29,13 +30,7 @@ export function createSqlReader(database: SqlDatabase, deps: ReaderDeps): Record
   const captures = createCaptureIds(database);
 
   async function find(id: string): Promise<{ row: SqlRow; exchange: ExchangeRecord } | undefined> {
-    const end = `${id}\uffff`;
-    const rows = await database.all(
-      `SELECT exchange.* FROM block JOIN exchange_view AS exchange ON ${inBlock("exchange")}
-      WHERE block.first_id < ? AND block.last_id >= ? AND exchange.id >= ? AND exchange.id < ?
-      ORDER BY exchange.id LIMIT 2`,
-      [end, id, id, end],
-    );
+    const rows = await findRows(database, id);
     const row = rows.find((one) => one["id"] === id) ?? (rows.length === 1 ? rows[0] : undefined);
     if (row === undefined || id === "") return undefined;
     return { row, exchange: toExchange(row, await captures.of(Number(row["capture"]))) };
@@ -118,7 +113,7 @@ export function createSqlReader(database: SqlDatabase, deps: ReaderDeps): Record
       WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ? AND exchange.id = ?
       UNION ALL SELECT exchange.* FROM exchange_view AS exchange WHERE exchange.position IN (
         SELECT position FROM exchange WHERE operation = ? AND operation IS NOT NULL) AND exchange.capture = ?`,
-      [...blocksOf(capture), operation, operation, operation, operation, capture],
+      [...blocksOf(capture), idSortKey(operation), idSortKey(operation), operation, operation, capture],
     );
   }
 

@@ -39,10 +39,10 @@ describe("a SQLite file", () => {
     ]);
     raw.exec("UPDATE headgate SET value = '99' WHERE name = 'format'");
     for (const open of [() => openSqliteStore({ file }, options), () => openSqliteReader(file, options)])
-      await expect(open()).rejects.toThrow("recording format 99, and this version needs format 4: update headgate");
-    raw.exec("UPDATE headgate SET value = '3' WHERE name = 'format'");
+      await expect(open()).rejects.toThrow("recording format 99, and this version needs format 5: update headgate");
+    raw.exec("UPDATE headgate SET value = '4' WHERE name = 'format'");
     for (const open of [() => openSqliteStore({ file }, options), () => openSqliteReader(file, options)])
-      await expect(open()).rejects.toThrow("recording format 3, and this version needs format 4: move it away");
+      await expect(open()).rejects.toThrow("recording format 4, and this version needs format 5: move it away");
     raw.close();
   });
 

@@ -127,7 +127,7 @@ export interface RecordReader extends AsyncDisposable {
   readonly location: string;
   captures(): Promise<readonly CaptureRecord[]>;
   exchanges(query: ExchangeQuery): Promise<ExchangePage>;
-  /** By its id or a unique prefix of it. */
+  /** By its id, a unique prefix of it, or its short form. */
   exchange(id: string): Promise<ExchangeRecord | undefined>;
   /** By the id of the operation or of one of its exchanges. */
   operation(id: string): Promise<OperationRecord | undefined>;

@@ -30,8 +30,6 @@ export interface SpanEnding {
 
 /** Longer texts are cut off. */
 const maxLength = 256;
-/** As in log lines; the whole id would be a credential. */
-const shownSessionLength = 8;
 const gatewayCode = /^[a-z_]{1,40}$/u;
 
 /** Makes a function that limits the number of different names; further ones become `_OTHER`. */
@@ -80,7 +78,7 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
         [attributes.methodName]: facts === undefined ? clean(method) : method,
         [attributes.exchange]: exchange.id,
         ...(message.id === undefined ? {} : { [attributes.requestId]: clean(message.id.key.slice(2)) }),
-        ...(session === undefined ? {} : { [attributes.sessionId]: session.id.slice(0, shownSessionLength) }),
+        ...(session === undefined ? {} : { [attributes.sessionId]: session.label }),
         ...(uri === undefined ? {} : { [attributes.resourceUri]: clean(withoutQuery(uri)) }),
         ...(side === "server" && transport.type === "http" && transport.peer !== undefined
           ? { [attributes.clientAddress]: transport.peer }

@@ -49,7 +49,7 @@ const lists = 300;
 
 /** What enforcement costs: the whole gateway with rules against the same without, and its parts by themselves. */
 export async function run(): Promise<BenchRow[]> {
-  return [...(await partRows()), ...(await gatewayRows())];
+  return [...(await partRows()), ...(await gatewayRows()), ...(await validationRows())];
 }
 
 async function gatewayRows(): Promise<BenchRow[]> {
@@ -82,6 +82,35 @@ async function gatewayRows(): Promise<BenchRow[]> {
       unit: "× the gateway without",
       threshold: { min: 0.93 },
       note: `${cpu("with")} against ${cpu("without")} µs CPU a call`,
+    },
+  ];
+}
+
+/** What comparing both messages of a call with the schema costs. */
+async function validationRows(): Promise<BenchRow[]> {
+  using rig = await createRig();
+  await using upstream = await startUpstream(rig);
+  await using generator = rig.startGenerator();
+  await using method = await startGateway(rig, { url: upstream.url }, "warn", { validation: "method" });
+  await using schema = await startGateway(rig, { url: upstream.url }, "warn", { validation: "schema" });
+  const contenders = [
+    { name: "method", server: method },
+    { name: "schema", server: schema },
+  ];
+  const plan = { ...shortRounds, rounds: 31, era: "legacy", bytes: 1024 } as const;
+  for (const { server } of contenders) {
+    const target = { url: server.url, era: "legacy" } as const;
+    await generator.run({ kind: "hold", target, sessions: plan.connections, streams: false });
+  }
+  const figures = await measureThroughput(generator, contenders, plan);
+  const cpu = (name: string): string => medianOf(figures(name), ({ cpuMicros }) => cpuMicros).toFixed(1);
+  return [
+    {
+      name: "processor time for a 1 KB call with `validation: schema`",
+      value: medianOfPairs(figures("schema"), figures("method"), (our, their) => our.cpuMicros / their.cpuMicros),
+      unit: "× `validation: method`",
+      threshold: { max: 1.5 },
+      note: `${cpu("schema")} against ${cpu("method")} µs CPU a call`,
     },
   ];
 }

@@ -7,6 +7,8 @@ export interface Target {
   readonly era: CallEra;
   /** Sent as the Authorization header with everything. */
   readonly authorization?: string | undefined;
+  /** The length of a legacy call's body; {@link callBytes} unless given. */
+  readonly bytes?: number | undefined;
 }
 
 /** A call as it goes over the wire: what stands before its id, and after. */
@@ -34,8 +36,8 @@ export function postHeaders(era: CallEra, session: string | undefined): Record<s
   };
 }
 
-/** The body of a `tools/call`: 150 bytes, and in the modern era its envelope besides. */
-export function callBody(era: CallEra, id: number, tool: string): string {
+/** The body of a `tools/call` of this length, and in the modern era its envelope besides. */
+export function callBody(era: CallEra, id: number, tool: string, bytes: number = callBytes): string {
   const envelope = {
     "io.modelcontextprotocol/protocolVersion": revisionOf.modern,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -47,7 +49,7 @@ export function callBody(era: CallEra, id: number, tool: string): string {
       method: "tools/call",
       params: { name: tool, arguments: { text }, ...meta },
     });
-  const text = "x".repeat(callBytes - bodyWith("", {}).length);
+  const text = "x".repeat(bytes - bodyWith("", {}).length);
   return bodyWith(text, era === "modern" ? { _meta: envelope } : {});
 }
 
@@ -59,8 +61,8 @@ const templates = new Map<string, Map<string | undefined, CallTemplate>>();
 
 /** Gives whole POSTs of calls by their session, to be sent over and over with other ids. */
 export function callTemplates(target: Target): (session: string | undefined) => CallTemplate {
-  const { url, era, authorization = "" } = target;
-  const key = `${era} ${url} ${authorization}`;
+  const { url, era, authorization = "", bytes = callBytes } = target;
+  const key = `${era} ${url} ${authorization} ${bytes}`;
   const own = templates.get(key) ?? new Map<string | undefined, CallTemplate>();
   templates.set(key, own);
   return (session) => {
@@ -73,9 +75,9 @@ export function callTemplates(target: Target): (session: string | undefined) => 
   };
 }
 
-function makeTemplate({ url, era, authorization }: Target, session: string | undefined): CallTemplate {
+function makeTemplate({ url, era, authorization, bytes }: Target, session: string | undefined): CallTemplate {
   const { host, pathname } = new URL(url);
-  const body = callBody(era, firstId, "echo");
+  const body = callBody(era, firstId, "echo", bytes);
   const headers = {
     host,
     ...(authorization === undefined ? {} : { authorization }),

@@ -28,6 +28,8 @@ export interface CallPlan {
   readonly connections: number;
   readonly rounds: number;
   readonly seconds: number;
+  /** The length of a legacy call's body. */
+  readonly bytes?: number;
 }
 
 const warmUpSeconds = 3;
@@ -42,13 +44,13 @@ export const shortRounds = { connections: 16, rounds: 61, seconds: 0.3 } as cons
 export async function measureThroughput(
   generator: Generator,
   contenders: readonly Contender[],
-  { era, connections, rounds, seconds }: CallPlan,
+  { era, connections, rounds, seconds, bytes }: CallPlan,
 ): Promise<(name: string) => readonly Throughput[]> {
   const call = async ({ server, authorization }: Contender, lasting = seconds): Promise<Throughput> => {
     const before = await server.usage();
     const result = await generator.run({
       kind: "closed-loop",
-      target: { url: server.url, era, authorization },
+      target: { url: server.url, era, authorization, bytes },
       connections,
       seconds: lasting,
     });

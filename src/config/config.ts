@@ -1,6 +1,7 @@
 import type * as z from "zod";
 
 import type { PolicyConfig } from "../policy/config.ts";
+import type { ValidationSettings } from "../protocol/validation/validate.ts";
 import type { resolveLimits } from "./limits.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
@@ -26,6 +27,8 @@ export interface RouteConfig {
   readonly prefixes: readonly string[];
   readonly upstream: Upstream;
   readonly mode: "enforce" | "observe";
+  /** How deep messages are checked. */
+  readonly validation: ValidationSettings;
   /** Lower-case names of the client headers to forward. */
   readonly forwardHeaders: readonly string[];
   readonly timeouts: RouteTimeouts;

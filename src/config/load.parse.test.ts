@@ -89,6 +89,7 @@ describe("a configuration", () => {
           prefixes: [""],
           upstream: { type: "demo" },
           mode: "enforce",
+          validation: { envelope: "enforce", method: "enforce", schema: "off", semantic: "off" },
           forwardHeaders: ["x-request-id"],
           timeouts: {
             connect: 10_000,

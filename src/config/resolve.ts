@@ -7,6 +7,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 import { resolveLimits } from "./limits.ts";
+import { type ValidationLevel, type ValidationSettings, validationSettings } from "../protocol/validation/validate.ts";
 import { routeConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -40,6 +41,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       prefixes: named.length === 0 || list.length === 1 ? [...named, ""] : named,
       upstream: resolveUpstream(route.upstream, surroundings.env, path),
       mode: route.mode,
+      validation: validationSettings(route.mode, chosenValidation(route.validation ?? written.validation)),
       forwardHeaders: route.forwardHeaders,
       timeouts: resolveTimeouts(written.timeouts, route.timeouts),
       rates: route.rates ?? written.rates,
@@ -73,9 +75,29 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...timeoutProblems(list, config),
       ...modeProblems(list),
       ...policyProblems(list, written),
+      ...validationProblems(list, written),
     ],
     warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
   };
+}
+
+type WrittenValidation = ParsedConfig["validation"];
+
+/** The chosen levels without the others, which keep their defaults. */
+function chosenValidation(written: WrittenValidation): ValidationLevel | Partial<ValidationSettings> {
+  if (typeof written === "string") return written;
+  return Object.fromEntries(Object.entries(written ?? {}).filter(([, setting]) => setting !== undefined));
+}
+
+/** A route that only observes cannot refuse anything. */
+function validationProblems(list: readonly ListedRoute[], { validation }: ParsedConfig): readonly ConfigFinding[] {
+  return list.flatMap(({ path, written }) => {
+    const chosen = written.validation ?? validation;
+    const place = written.validation === undefined ? ["validation"] : [...path, "validation"];
+    const isRefusing = typeof chosen === "object" && Object.values(chosen).includes("enforce");
+    if (written.mode !== "observe" || !isRefusing) return [];
+    return [{ path: place, message: "`observe` passes everything on; use `warn`, or `mode: enforce`" }];
+  });
 }
 
 /** Passing bytes through needs the same transport on both sides. */

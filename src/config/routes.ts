@@ -6,6 +6,7 @@ import { headerName } from "../lib/header-name.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
 import { corsConfig } from "./listen.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
+import { validationConfig } from "./validation.ts";
 
 /** First segments of the gateway's own paths, which are not route names. */
 export const reservedNames: ReadonlySet<string> = new Set([
@@ -40,6 +41,9 @@ export const routeConfig = z.strictObject({
     .describe(
       "`enforce`: refuse messages that violate the protocol. `observe`: pass bytes through unchanged and only report violations.",
     ),
+  validation: validationConfig
+    .optional()
+    .describe("How deep messages are checked on this route, instead of the general `validation`."),
   forwardHeaders: z
     .array(headerName)
     .prefault(["x-request-id"])

@@ -9,6 +9,7 @@ import { logConfig } from "../telemetry/log.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
+import { validationConfig } from "./validation.ts";
 import { routeConfig, routeName, upstreamConfig } from "./routes.ts";
 
 /** The schema of the configuration. Types, checks, defaults, the JSON schema and the reference page come from it. */
@@ -36,6 +37,11 @@ export const configSchema = z.strictObject({
       "Rate limits, counted per route; a route can have its own. Default: none. Progress and cancellation notifications do not count.",
     ),
   cors: corsConfig.prefault({}).describe("Cross-origin requests of browsers; a route can have its own."),
+  validation: validationConfig
+    .optional()
+    .describe(
+      "How deep messages are checked, in both directions: `envelope`, `method`, `schema` or `semantic`, each including those before. A route with `mode: enforce` refuses what fails a check; one with `mode: observe` only reports it. An object sets single levels to `off`, `warn` or `enforce`. Default: `method`, and `envelope` with `mode: observe`.",
+    ),
   sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),

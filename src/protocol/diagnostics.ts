@@ -62,9 +62,6 @@ const table = {
   "input.empty": ["error", "/result", "a result asks for input and has neither inputRequests nor requestState"],
   "input.method": ["error", undefined, "an input request has an unknown method"],
   "input.capability": ["error", undefined, "the client did not declare the capability for an input request"],
-  "retry.state": ["error", "/params/requestState", "the requestState of a retry is missing, invented or changed"],
-  "retry.keys": ["warn", "/params/inputResponses", "a retry does not answer all input requests"],
-  "retry.rounds": ["error", undefined, "more rounds than one operation may take"],
 } as const satisfies Record<string, readonly [Severity, string | undefined, string]>;
 
 /** The code of a finding in the table. */

@@ -143,6 +143,16 @@ export function hasWrongKind(kind: string, method: string): boolean {
   return kind === "notification" && requestNames.has(foldName(method));
 }
 
+const namespaceOf = (name: string): string => foldName(name).split("/", 1)[0] ?? "";
+const ownNamespaces: ReadonlySet<string> = new Set(
+  table.filter(({ kind }) => kind === "request").map(({ name }) => namespaceOf(name)),
+);
+
+/** Whether MCP itself names methods like this one, as `tools/…`; extensions use namespaces of their own. */
+export function isInOwnNamespace(method: string): boolean {
+  return ownNamespaces.has(namespaceOf(method));
+}
+
 /** What is known about a method; undefined if no revision has it. */
 export function methodFacts(name: string): MethodFacts | undefined {
   return byName.get(name);

@@ -18,12 +18,15 @@ import type { GatewayContext } from "../context.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
+import { createObservedValidation } from "./observed-validation.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
+import type { ValidationSettings } from "../../protocol/validation/validate.ts";
 import { type Revision } from "../../protocol/revisions.ts";
 
 /** What observing needs of the gateway. */
 export interface ObservedRouteDeps {
   readonly limits: ParseLimits;
+  readonly validation: ValidationSettings;
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -58,7 +61,7 @@ export interface ObservedRoute {
 export function createObservedRoute(
   name: string,
   upstream: HttpEndpoint,
-  { limits, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
+  { limits, validation, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<undefined>({
     clock,
@@ -70,6 +73,7 @@ export function createObservedRoute(
   const observer = createTrafficObserver({
     route: name,
     limits,
+    findingsIn: createObservedValidation(validation),
     correlator,
     log,
     exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newLabel }),

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Principal } from "../../core/exchange.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Diagnostic } from "../../protocol/diagnostics.ts";
-import type { Message, ParseLimits } from "../../protocol/message.ts";
+import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";
@@ -11,6 +11,7 @@ import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import type { Correlator } from "../../sessions/pending/correlator.ts";
 import type { CorrelationEntry } from "../../sessions/pending/entry.ts";
 import { type Logger, shortenName } from "../../telemetry/log.ts";
+import type { ObservedValidation } from "./observed-validation.ts";
 import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
 
 /** Observes traffic that has already passed. */
@@ -30,6 +31,7 @@ export interface ObservedRequest {
 export interface TrafficObserverDeps {
   readonly route: string;
   readonly limits: ParseLimits;
+  readonly findingsIn: ObservedValidation;
   readonly correlator: Correlator<undefined>;
   readonly log: Logger;
   /** Called with every message, in the order in which they passed. */
@@ -40,7 +42,7 @@ export interface TrafficObserverDeps {
 
 /** Creates the observer of a route in observe mode: it parses, correlates and logs. */
 export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
-  const { route, limits, correlator, log } = options;
+  const { route, limits, findingsIn, correlator, log } = options;
 
   function report(diagnostics: readonly Diagnostic[]): void {
     for (const { code, message, path } of diagnostics)
@@ -65,6 +67,11 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
       const revision = reading?.ok === true ? reading.revision : revisionWithoutHeader;
       const entries = new Map<string, CorrelationEntry<undefined>>();
+      const requests = new Map<string, RequestMessage>();
+      const header = (name: string): string | undefined => {
+        const value = request.headers[name];
+        return typeof value === "string" ? value : value?.join(", ");
+      };
       const told = options.exchanges?.({ request, principal, revision });
       const sent = new Collected(limits.maxBytes);
       let answer = new Collected(limits.maxBytes);
@@ -74,20 +81,20 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
         options.onMessage?.(message, "client");
         told?.fromClient(message);
         report(metadataOf(message).diagnostics);
+        const direction = "client-to-server";
+        report(findingsIn(message, { revision, direction, header, request: undefined }));
         if (message.kind !== "request") return;
-        const opening = correlator.single(
-          { kind: "exchange", revision, realm: route },
-          "client-to-server",
-          message,
-          undefined,
-        );
+        requests.set(message.id.key, message);
+        const opening = correlator.single({ kind: "exchange", revision, realm: route }, direction, message, undefined);
         if (opening.ok) entries.set(message.id.key, opening.entry);
       };
       const upstreamSent = (message: Message): void => {
         options.onMessage?.(message, "upstream");
         told?.fromUpstream(message);
         report(metadataOf(message).diagnostics);
-        const entry = message.id === undefined ? undefined : entries.get(message.id.key);
+        const key = message.id?.key ?? "";
+        report(findingsIn(message, { revision, direction: "server-to-client", header, request: requests.get(key) }));
+        const entry = entries.get(key);
         if (message.kind === "result" || message.kind === "error") entry?.settle(message);
         else if (message.kind === "notification")
           for (const open of entries.values()) open.notify("server-to-client", message);

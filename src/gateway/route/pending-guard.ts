@@ -14,11 +14,17 @@ interface CachedPlace {
   readonly place: ScopeDescriptor;
 }
 
+/** The guard of pending requests. */
+export interface PendingGuard extends Guard {
+  /** Whether another request with the id of this one waits for its answer. */
+  isInFlight(exchange: Exchange): boolean;
+}
+
 /**
  * Creates the guard that tracks every request until its outcome, in both directions: bounds, timeouts, cancellation and
  * progress. It is the innermost step, so that what is tracked is what was sent.
  */
-export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
+export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): PendingGuard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
   let last: CachedPlace | undefined;
 
@@ -70,6 +76,10 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   }
 
   return {
+    isInFlight: (exchange) => {
+      const { message, direction } = exchange;
+      return message.kind === "request" && scopeOf(exchange)?.isOpen(direction, message.id.key) === true;
+    },
     enter: (exchange) => {
       const { message } = exchange;
       if (message.kind === "request") return open(exchange, message);

@@ -21,6 +21,8 @@ import { createExchangeLog } from "./exchange-log.ts";
 import { createRateGuard } from "./limits.ts";
 import type { ListChanges } from "./list-changes.ts";
 import { messageKinds } from "./message-kinds.ts";
+import { createMessageValidation } from "./message-validation.ts";
+import type { SemanticChecks } from "./semantic-checks.ts";
 import type { ReloadableRouteDeps } from "./route.ts";
 
 /** What the state of a route is made with, besides its configuration. */
@@ -83,6 +85,7 @@ function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<Rout
   if (config.mode !== "observe" || upstream.http === undefined) return { upstream, passThrough: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
     limits: deps.upstreams.limits,
+    validation: config.validation,
     log,
     clock,
     setTimer,
@@ -104,6 +107,7 @@ export function wireObserverOf(route: string, { context, recording }: RouteState
 /** Steps that live as long as the route's name is configured. */
 export interface LastingSteps {
   readonly pendingGuard: Guard;
+  readonly semantic: SemanticChecks;
   readonly listChanges: ListChanges;
 }
 
@@ -111,11 +115,12 @@ export interface LastingSteps {
 export function routeDepsOf(
   state: RouteState,
   interceptors: Interceptor,
-  { pendingGuard, listChanges }: LastingSteps,
+  { pendingGuard, semantic, listChanges }: LastingSteps,
   { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
   const { config, upstream, health, rateGuard, policy } = state;
-  const { metrics, log, clock } = context;
+  const { metrics, log, clock, reportDiagnostics: onDiagnostics } = context;
+  const validation = createMessageValidation(config.validation, { semantic, onDiagnostics });
   return {
     serving: { eras: "both", supported: [newestModern] },
     forwardHeaders: config.forwardHeaders,
@@ -125,13 +130,17 @@ export function routeDepsOf(
     steps: [
       createExchangeLog(config.name, metrics, log, clock.now),
       ...(recording === undefined ? [] : [recording.gate]),
+      validation.answers,
       ...(rateGuard === undefined ? [] : [rateGuard]),
       concurrencyGuard,
       messageKinds,
       taskOwners,
+      validation.schemasLoaded,
       interceptors,
       // After everything that could change a message, so that the policy decides about what is sent.
       ...(policy === undefined ? [] : [policy.step]),
+      // It judges what is sent, not what was received.
+      validation.messages,
       listChanges.guard,
       pendingGuard,
     ],

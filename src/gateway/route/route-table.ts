@@ -21,6 +21,7 @@ import {
   wireObserverOf,
 } from "./route-state.ts";
 import { createRoute, type Route } from "./route.ts";
+import { createSemanticChecks } from "./semantic-checks.ts";
 
 /** What a table of routes is made with. */
 export interface RouteTableDeps extends RouteStateDeps {
@@ -180,8 +181,10 @@ function createEntry(
     mode: "terminate",
     onFinished: onEntryFinished,
   });
+  const pendingGuard = createPendingGuard(correlator, registry);
   const lasting: LastingSteps = {
-    pendingGuard: createPendingGuard(correlator, registry),
+    pendingGuard,
+    semantic: createSemanticChecks(registry, (exchange) => pendingGuard.isInFlight(exchange)),
     listChanges: createListChanges(registry, (session, message) => {
       route.notify(session, message);
     }),

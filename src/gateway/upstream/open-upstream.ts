@@ -337,7 +337,8 @@ function refusingLink(reason: string): ReturnType<OpenLink> {
 /** Everything that defines a route's upstream. */
 export interface UpstreamIdentity {
   readonly upstream: RouteConfig["upstream"];
-  readonly mode: RouteConfig["mode"];
+  /** In observe mode, how messages are checked: the pass-through is made with that. */
+  readonly observed: RouteConfig["validation"] | undefined;
   /** What is fixed for the lifetime of HTTP connections. */
   readonly http:
     | {
@@ -350,13 +351,15 @@ export interface UpstreamIdentity {
 }
 
 /** The identity of a configured upstream. Throws if one of its files cannot be read. */
-export function upstreamIdentityOf({ upstream, mode, timeouts, forwardHeaders }: RouteConfig): UpstreamIdentity {
-  if (upstream.type !== "http") return { upstream, mode, http: undefined };
+export function upstreamIdentityOf(config: RouteConfig): UpstreamIdentity {
+  const { upstream, timeouts, forwardHeaders } = config;
+  const observed = config.mode === "observe" ? config.validation : undefined;
+  if (upstream.type !== "http") return { upstream, observed, http: undefined };
   const { caFile, certFile, keyFile } = upstream.tls ?? {};
   const pemDigests = [caFile, certFile, keyFile].map((file) =>
     file === undefined ? "" : createHash("sha256").update(readPem(file)).digest("hex"),
   );
-  return { upstream, mode, http: { connectMs: timeouts.connect, forwardHeaders, pemDigests } };
+  return { upstream, observed, http: { connectMs: timeouts.connect, forwardHeaders, pemDigests } };
 }
 
 /** Whether the connections and processes of one can be used for the other. */

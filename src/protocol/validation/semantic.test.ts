@@ -16,7 +16,6 @@ import {
   checkInputRequired,
   checkMirroredHeaders,
   checkProgress,
-  checkRetry,
   warnUnknownRevision,
 } from "./semantic.ts";
 
@@ -164,30 +163,6 @@ describe("results that ask for input", () => {
 
   it("are the only ones looked at", () => {
     expect(checkInputRequired(resultOf({ resultType: "complete" }), { method: "x", capabilities: {} })).toEqual([]);
-  });
-});
-
-describe("retries", () => {
-  const round = { requestState: "v1.k9.mac", keys: ["berth", "dirs"], rounds: 1 };
-  const retry = (params: Record<string, unknown>, open = {}) =>
-    codes(checkRetry(requestOf("tools/call", { name: "moor", ...params }), { ...round, ...open }));
-  const inputResponses = { berth: {}, dirs: {} };
-
-  it("[SC-028] carry the state byte for byte and an answer for each key", () => {
-    expect(retry({ inputResponses, requestState: "v1.k9.mac" })).toEqual([]);
-    expect(retry({ inputResponses: { ...inputResponses, extra: {} }, requestState: "v1.k9.mac" })).toEqual([]);
-  });
-
-  it("[SC-028] are reported if the state is changed, missing or invented", () => {
-    expect(retry({ inputResponses, requestState: "v1.k9.mad" })).toEqual(["retry.state"]);
-    expect(retry({ inputResponses })).toEqual(["retry.state"]);
-    expect(retry({ inputResponses, requestState: "x" }, { requestState: undefined })).toEqual(["retry.state"]);
-  });
-
-  it("[SC-028] are reported if an answer is missing or there are too many rounds", () => {
-    expect(retry({ inputResponses: { berth: {} }, requestState: "v1.k9.mac" })).toEqual(["retry.keys"]);
-    expect(retry({ inputResponses, requestState: "v1.k9.mac" }, { rounds: 10 })).toEqual([]);
-    expect(retry({ inputResponses, requestState: "v1.k9.mac" }, { rounds: 11 })).toEqual(["retry.rounds"]);
   });
 });
 

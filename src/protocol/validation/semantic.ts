@@ -131,38 +131,6 @@ export function checkInputRequired(
   });
 }
 
-/** A result with input requests that waits for its retry. */
-export interface OpenRound {
-  readonly requestState: string | undefined;
-  /** The keys of the input requests. */
-  readonly keys: readonly string[];
-  /** The number of rounds so far, including this one. */
-  readonly rounds: number;
-}
-
-/** More rounds than this count as a loop (SC-056). */
-const maxRounds = 10;
-
-/** Checks a retry against the input requests it answers; answers to unknown keys are ignored, as by servers. */
-export function checkRetry(message: RequestMessage, round: OpenRound): readonly Diagnostic[] {
-  const diagnostics: Diagnostic[] = [];
-  const state = memberString(message, "params.requestState");
-  if (state !== round.requestState) {
-    const text = state === undefined ? "missing" : round.requestState === undefined ? "invented" : "changed";
-    diagnostics.push(createDiagnostic("retry.state", `requestState is ${text}`));
-  }
-  const answered = new Set(entries(memberValue(message, "params.inputResponses")).map(([key]) => key));
-  const open = round.keys.filter((key) => !answered.has(key));
-  if (open.length > 0) {
-    const text = `no answer to ${open.join(", ")}`;
-    diagnostics.push(createDiagnostic("retry.keys", text, { data: { missing: open } }));
-  }
-  if (round.rounds > maxRounds) {
-    diagnostics.push(createDiagnostic("retry.rounds", `more than ${maxRounds} rounds for one operation`));
-  }
-  return diagnostics;
-}
-
 /** Warns about an unknown revision, once for each text in `warned`, which the caller keeps. */
 export function warnUnknownRevision(text: string, warned: ReadonlySet<string>): readonly Diagnostic[] {
   if (warned.has(text)) return none;

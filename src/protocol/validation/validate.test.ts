@@ -40,25 +40,32 @@ function judge(
 }
 
 describe("settings", () => {
-  it("[SC-025] of an observing route warn about the envelope by default", () => {
-    expect(validationSettings("observe")).toEqual({
+  it("[SC-025] of an observing route warn up to the chosen level, and about the envelope by default", () => {
+    const off = { method: "off", schema: "off", semantic: "off" };
+    expect(validationSettings("observe")).toEqual({ envelope: "warn", ...off });
+    expect(validationSettings("observe", "schema")).toEqual({
+      ...off,
       envelope: "warn",
-      method: "off",
-      schema: "off",
-      semantic: "off",
+      method: "warn",
+      schema: "warn",
     });
-    expect(validationSettings("observe", { envelope: "off", schema: "enforce" })).toMatchObject({
+    expect(validationSettings("observe", { envelope: "off", schema: "warn" })).toEqual({
+      ...off,
       envelope: "off",
-      schema: "enforce",
+      schema: "warn",
     });
   });
 
-  it("[SC-025] of an enforcing route always enforce the envelope", () => {
-    expect(validationSettings("enforce")).toMatchObject({ envelope: "enforce", method: "off" });
+  it("[SC-025] of an enforcing route enforce up to the chosen level, the method by default, and always the envelope", () => {
+    const on = { envelope: "enforce", method: "enforce" };
+    expect(validationSettings("enforce")).toEqual({ ...on, schema: "off", semantic: "off" });
+    expect(validationSettings("enforce", "envelope")).toMatchObject({ envelope: "enforce", method: "off" });
+    expect(validationSettings("enforce", "semantic")).toEqual({ ...on, schema: "enforce", semantic: "enforce" });
     expect(validationSettings("enforce", { envelope: "off", method: "warn" })).toMatchObject({
       envelope: "enforce",
       method: "warn",
     });
+    expect(validationSettings("enforce", { schema: "warn" })).toMatchObject({ ...on, schema: "warn" });
   });
 });
 
@@ -117,6 +124,33 @@ describe("the method level", () => {
   it("[SC-014] [SC-026] refuses it with 404 in the modern era", () => {
     const report = judge(requestOf("ping"), up, enforce, { revision: "2026-07-28" });
     expect(report.response).toMatchObject({ status: 404, code: -32601 });
+  });
+
+  it.each(["com.example/reindex", "acme/tools/call", "future", "x-tools/call"])(
+    "[SC-026] lets the request %s of an extension pass, with a diagnostic",
+    (method) => {
+      expect(judge(requestOf(method), up, enforce)).toMatchObject({
+        diagnostics: [{ code: "method.unknown", severity: "warn" }],
+        response: undefined,
+      });
+    },
+  );
+
+  it.each(["tools/nope", "Tools/Call", "resources/delete", "server/x", "ping/pong", "logging/getLevel"])(
+    "[SC-026] refuses the request %s, which MCP itself would have named",
+    (method) => {
+      expect(judge(requestOf(method), up, enforce).response?.error).toBe("method_not_found");
+    },
+  );
+
+  it("[SC-026] lets what later revisions brought pass, with a diagnostic, because SDKs go by capabilities", () => {
+    const report = judge(requestOf("elicitation/create"), down, enforce, { revision: "2024-11-05" });
+    expect(report).toMatchObject({ diagnostics: [{ code: "method.unknown" }], response: undefined });
+  });
+
+  it("[SC-026] refuses notifications in the wrong direction, and never those that nobody knows", () => {
+    expect(judge(notificationOf("notifications/initialized"), down, enforce).response?.error).toBe("method_not_found");
+    expect(judge(notificationOf("notifications/acme/changed"), down, enforce).response).toBeUndefined();
   });
 
   it("says whether name, direction or kind is wrong", () => {

@@ -46,6 +46,8 @@ export interface CorrelationScope<Payload> extends ScopeDescriptor {
   readonly size: number;
   /** Sets the revision that the handshake agreed on. */
   setRevision(revision: Revision): void;
+  /** Whether a request with this id is open. */
+  isOpen(direction: RequestDirection, key: string): boolean;
   /** Tracks a request. Call it before the request is sent: its response may arrive at once. */
   open(direction: RequestDirection, request: RequestMessage, payload: Payload): OpenResult<Payload>;
   /** Tracks a stream that no request opened; it has no timeout and ends with the scope or by `finish`. */
@@ -121,6 +123,10 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
 
   setRevision(revision: Revision): void {
     this.revision = revision;
+  }
+
+  isOpen(direction: RequestDirection, key: string): boolean {
+    return this.request(direction, key) !== undefined;
   }
 
   open(direction: RequestDirection, message: RequestMessage, payload: Payload): OpenResult<Payload> {

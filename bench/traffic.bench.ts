@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { replayPolicy } from "../src/cli/policy/recording-evaluation.ts";
+import { replayPolicy } from "../src/gateway/evaluation/recording-evaluation.ts";
 import { parseConfig } from "../src/config/load.ts";
 import type { CaptureRecord, FilterCondition, Frame } from "../src/recorder/contract.ts";
 import type { CaptureLine, RecordStore } from "../src/recorder/store/store-contract.ts";

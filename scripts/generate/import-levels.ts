@@ -33,7 +33,15 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
   "server-kit": [["stores", "sse", "auth"], ["entity"], ["settings"], ["tools"], ["http"], ["mcp", "adapters"], ["."]],
   bridge: [["."], ["legacy-to-modern", "modern-to-legacy"]],
-  gateway: [["context.ts"], ["upstream", "wiring"], ["passthrough"], ["route"], ["edge"], ["admin"], ["."]],
+  gateway: [
+    ["context.ts"],
+    ["upstream", "wiring", "evaluation"],
+    ["passthrough"],
+    ["route"],
+    ["edge"],
+    ["admin"],
+    ["."],
+  ],
   cli: [["."], ["client"], ["traffic"], ["policy", "serve"], ["main.ts"]],
 };
 

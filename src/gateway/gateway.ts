@@ -202,6 +202,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     context.close(shuttingDown);
     await table.close(shuttingDown);
     await Promise.all(listeners.map((listener) => listener.close()));
+    await admin.close();
     await services.close();
   }
 

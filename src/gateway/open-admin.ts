@@ -3,12 +3,14 @@ import { isLoopback } from "../lib/addresses.ts";
 import { type AdminPaths, createAdminPaths, type Readiness } from "./admin/admin.ts";
 import { createApiRouter } from "./admin/api-router.ts";
 import { consoleRoot, hasConsole } from "./admin/console-files.ts";
+import { createQueryThread, queryTargetOf } from "./admin/queries/query-thread.ts";
 import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
 import type { Services } from "./services.ts";
 
 /** Everything that operators reach. */
 export interface OpenAdmin {
   readonly paths: AdminPaths;
+  close(): Promise<void>;
   /** The console with a one-time ticket; undefined if it was not built, and beyond loopback, where a ticket could be seen. */
   readonly loginPath: () => string | undefined;
 }
@@ -22,6 +24,7 @@ export function openAdmin(
 ): OpenAdmin {
   const { clock, setTimer, log, metrics } = context;
   const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
+  const queries = createQueryThread(queryTargetOf(running()), setTimer);
   const api = createApiRouter({
     clock,
     setTimer,
@@ -29,10 +32,12 @@ export function openAdmin(
     version: options.version ?? "unknown",
     config: running,
     signIn,
+    queries,
     heldMessages,
     health: () => readiness().routes,
   });
   return {
+    close: () => queries.close(),
     paths: createAdminPaths(metrics, readiness, api),
     loginPath: () => {
       const { listen, admin } = running();

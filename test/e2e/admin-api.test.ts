@@ -1,21 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { endpoints } from "../../src/gateway/admin/endpoints/endpoints.ts";
-import { openGateway } from "../support/local-gateway.ts";
+import { openAdmin } from "../support/admin.ts";
 import { exchange, type RawRequest } from "../support/raw-http.ts";
-
-const token = "a-token-for-tests-that-is-long-enough";
-
-async function openAdmin() {
-  const local = await openGateway(
-    { upstream: { url: "http://127.0.0.1:9/mcp" }, admin: { port: 0 } },
-    { adminToken: token },
-  );
-  const root = `${local.adminUrl ?? ""}/api/v1`;
-  const ask = (path: string, options: RawRequest = {}) =>
-    exchange(`${root}${path}`, { ...options, headers: { authorization: `Bearer ${token}`, ...options.headers } });
-  return { root, ask, [Symbol.asyncDispose]: local[Symbol.asyncDispose] };
-}
 
 /** A path with something in each place. */
 const sample = (path: string): string => path.replaceAll(/\{\w+\}/gu, "x");
@@ -26,7 +13,7 @@ describe("the admin API", () => {
     const { status, json, headers } = await admin.ask("/about");
     expect({ status, json }).toMatchObject({
       status: 200,
-      json: { caller: { name: "owner" }, recording: false, routes: [{ name: "default", policy: "none" }] },
+      json: { caller: { name: "owner" }, recording: true, routes: [{ name: "default", policy: "none" }] },
     });
     expect(headers).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { PolicyReport } from "../../src/cli/policy/change-report.ts";
+import type { PolicyReport } from "../../src/gateway/evaluation/change-report.ts";
 import { headgate, temporaryFolder, type Folder } from "../support/capture-file.ts";
 import { captureOf, type ToldCall } from "../support/capture.ts";
 

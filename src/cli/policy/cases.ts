@@ -34,7 +34,7 @@ import {
   toMessage,
   toPrincipal,
   toSampleExchange,
-} from "./sample-exchange.ts";
+} from "../../gateway/evaluation/sample-exchange.ts";
 import type { SourcePosition } from "../../config/source.ts";
 
 /** `headgate policy test FILE`: runs the cases of a file against the policy of a configuration. */

@@ -19,7 +19,7 @@ import {
   toMessage,
   toPrincipal,
   toSampleExchange,
-} from "./sample-exchange.ts";
+} from "../../gateway/evaluation/sample-exchange.ts";
 import type { RouteConfig } from "../../config/config.ts";
 import { mappingOptions } from "../../policy/authzen/provider.ts";
 import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";

@@ -8,11 +8,16 @@ import type { Principal } from "../../core/exchange.ts";
 import { exitCodes } from "../commands.ts";
 import { InputFileError, loadConfigFile } from "../define-command.ts";
 import { colorsFor, type ServingIo } from "../io.ts";
-import { formatPolicyReport } from "./change-report.ts";
-import { chooseRoute, createRouteProvider, principalInput, toPrincipal } from "./sample-exchange.ts";
+import { formatPolicyReport } from "./report-text.ts";
+import {
+  chooseRoute,
+  createRouteProvider,
+  principalInput,
+  toPrincipal,
+} from "../../gateway/evaluation/sample-exchange.ts";
 import { createProgressBar } from "../text-layout.ts";
 import { readLines } from "../traffic/recordings.ts";
-import { replayPolicy } from "./recording-evaluation.ts";
+import { replayPolicy } from "../../gateway/evaluation/recording-evaluation.ts";
 
 /** The arguments of `headgate policy replay`. */
 export interface PolicyReplayArguments {

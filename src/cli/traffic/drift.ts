@@ -1,14 +1,13 @@
 import { writeFile } from "node:fs/promises";
 
-import type { FilterCondition } from "../../recorder/contract.ts";
 import {
   type ApprovedDefinition,
-  definingMethods,
+  definingExchanges,
   definitionKey,
   type DefinitionLock,
   type Drift,
+  driftsOf,
   emptyLock,
-  findDrift,
   formatLock,
   offeredDefinitions,
   type OfferedDefinitions,
@@ -24,11 +23,6 @@ import { readLines, resolveStore } from "./recordings.ts";
 import { printableLine } from "../text-layout.ts";
 
 type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
-
-const definingExchanges: FilterCondition = {
-  type: "any",
-  of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
-};
 
 /** `headgate drift`: definitions that differ from the approved ones. */
 export const drift = defineCommand("drift", async ({ values, positionals, program }, io: DriftIo) => {
@@ -86,16 +80,6 @@ async function approve(
   await writeFile(file, formatLock(next));
   io.out(`approved ${count} definitions in ${file}\n`);
   return exitCodes.ok.code;
-}
-
-/** Counts a definition as removed only if its list was recorded to the end. */
-function driftsOf(
-  { definitions, complete }: OfferedDefinitions,
-  approved: Readonly<Record<string, ApprovedDefinition>>,
-): readonly Drift[] {
-  return findDrift(definitions, approved, { isComplete: true }).filter(
-    ({ type, key }) => type !== "removed" || [...complete].some((kind) => key.startsWith(`${kind} `)),
-  );
 }
 
 function reportDrift(

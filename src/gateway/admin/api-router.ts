@@ -73,30 +73,37 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     else await serveEvents(endpoint.serve.handle, checked);
   }
 
+  /** The stream begins with its first event, so that what is wrong before has a status of its own. */
   async function serveEvents(
     handle: (Endpoint["serve"] & { readonly type: "events" })["handle"],
     request: ApiRequest<never, never, never>,
   ): Promise<void> {
     const { response } = request.http;
-    response.writeHead(200, { ...apiHeaders, "content-type": "text/event-stream" });
-    response.flushHeaders();
-    let stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
-    function keepAlive(): void {
-      response.write(":\n\n");
+    let stopKeepAlive: (() => void) | undefined;
+    const keepAlive = (): void => {
       stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
-    }
+      write(":\n\n");
+    };
+    const write = (text: string): boolean => {
+      if (response.destroyed) return false;
+      if (!response.headersSent) response.writeHead(200, { ...apiHeaders, "content-type": "text/event-stream" });
+      return response.write(text);
+    };
+    stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
     try {
       await handle(request, deps, {
-        send: (event, data) => response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
+        send: (event, data) => write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
         drained: async () => {
           if (response.writableNeedDrain) await once(response, "drain", { signal: request.signal });
         },
       });
+      response.end();
     } catch (error) {
-      if (!request.signal.aborted) response.write(`event: error\ndata: ${JSON.stringify(bodyOf(report(error)))}\n\n`);
+      if (!response.headersSent) throw error;
+      write(`event: failed\ndata: ${JSON.stringify(bodyOf(report(error)))}\n\n`);
+      response.end();
     } finally {
       stopKeepAlive();
-      response.end();
     }
   }
 

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { QueryThread } from "./queries/query-thread.ts";
 import type { SignIn } from "./sign-in.ts";
 
 /** What the endpoints of the admin API use of the gateway. */
@@ -13,6 +14,8 @@ export interface AdminDeps {
   /** The configuration as of now. */
   readonly config: () => Config;
   readonly signIn: SignIn;
+  /** The recordings of this gateway. */
+  readonly queries: QueryThread;
   readonly heldMessages: HeldMessages;
   /** The state of each route's upstream, by route name. */
   readonly health: () => Readonly<Record<string, string>>;

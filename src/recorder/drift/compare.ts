@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 
 import { isObject } from "../../lib/is-object.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
+import type { FilterCondition } from "../contract.ts";
 import type { RecordedCall } from "../replay/recorded-call.ts";
 import { GatewayError } from "../../errors.ts";
 
@@ -55,6 +56,16 @@ export function driftOfDefinition(definition: Definition, approved: ApprovedDefi
   const isMinor = fields.every((name) => minorFields.has(name));
   const severity = reasons.length > 0 ? "critical" : isMinor ? "info" : "warn";
   return { type: "changed", key, severity, fields, reasons };
+}
+
+/** Counts a definition as removed only if its list was recorded to the end. */
+export function driftsOf(
+  { definitions, complete }: OfferedDefinitions,
+  approved: Readonly<Record<string, ApprovedDefinition>>,
+): readonly Drift[] {
+  return findDrift(definitions, approved, { isComplete: true }).filter(
+    ({ type, key }) => type !== "removed" || [...complete].some((kind) => key.startsWith(`${kind} `)),
+  );
 }
 
 const minorFields: ReadonlySet<string> = new Set(["title", "icons", "_meta"]);
@@ -134,6 +145,12 @@ const listShapes: Readonly<Record<string, ListShape>> = {
 
 /** The methods whose results have definitions. */
 export const definingMethods: readonly string[] = [...Object.keys(listShapes), "initialize", "server/discover"];
+
+/** Finds the recorded answers that hold definitions. */
+export const definingExchanges: FilterCondition = {
+  type: "any",
+  of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
+};
 
 /** Defaults of the hints (MCP 2025-11-25, ToolAnnotations). */
 const annotationDefaults = {

@@ -1,5 +1,17 @@
 import type { Endpoint } from "../endpoint.ts";
+import { followTraffic } from "./live.ts";
 import { aboutGateway, signInByTicket, signOut } from "./session.ts";
+import { explainExchange, getExchange, getFigures, listExchanges, listSessions } from "./traffic.ts";
 
 /** Every path of the admin API. */
-export const endpoints: readonly Endpoint[] = [signInByTicket, signOut, aboutGateway];
+export const endpoints: readonly Endpoint[] = [
+  signInByTicket,
+  signOut,
+  aboutGateway,
+  listExchanges,
+  getExchange,
+  explainExchange,
+  listSessions,
+  getFigures,
+  followTraffic,
+];

@@ -77,7 +77,7 @@ export function messageAt(
 }
 
 /** The steps of a path in an explanation: `mcp.arguments["a b"].c`. */
-function pathSteps(path: string): readonly string[] {
+export function pathSteps(path: string): readonly string[] {
   return [...path.matchAll(/\["(?<quoted>(?:[^"\\]|\\.)*)"\]|(?<plain>[^.[\]]+)/gu)].map(({ groups }) => {
     const quoted = groups?.["quoted"];
     return quoted === undefined ? (groups?.["plain"] ?? "") : String(JSON.parse(`"${quoted}"`));
@@ -90,9 +90,18 @@ export function missingInputs(
   replayed: ReplayedExchange,
   answer: Message | undefined,
 ): readonly string[] {
-  const unknown = explanation.read.filter((path) => isMissing(path, replayed, answer));
+  const unknown = missingPaths(explanation.read, replayed, answer);
   const needsScopes = refusal?.kind === "scope" && !replayed.isCallerKnown;
   return needsScopes && !unknown.includes("principal.scopes") ? [...unknown, "principal.scopes"] : unknown;
+}
+
+/** The paths among these that a recording does not hold. */
+export function missingPaths(
+  paths: readonly string[],
+  replayed: ReplayedExchange,
+  answer: Message | undefined,
+): readonly string[] {
+  return paths.filter((path) => isMissing(path, replayed, answer));
 }
 
 function isMissing(

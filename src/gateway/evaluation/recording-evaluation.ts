@@ -1,4 +1,4 @@
-import type { Config, RouteConfig } from "../../config/config.ts";
+import type { RouteConfig } from "../../config/config.ts";
 import { type Handler, noReply } from "../../core/pipeline.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
 import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
@@ -21,11 +21,16 @@ import {
   toReplayedExchange,
 } from "./replayed-exchange.ts";
 
+/** The policies of routes, by route name. */
+export interface ReplayedPolicies {
+  readonly routes: Readonly<Record<string, Pick<RouteConfig, "policy">>>;
+}
+
 /** The policy to evaluate, and what is known of callers. */
 export interface PolicyReplayOptions {
-  readonly config: Config;
+  readonly config: ReplayedPolicies;
   /** The route whose policy decides, instead of the recorded one. */
-  readonly route: RouteConfig | undefined;
+  readonly route: Pick<RouteConfig, "policy"> | undefined;
   readonly callers: KnownCallers;
   readonly onProgress?: (exchanges: number) => void;
 }
@@ -113,7 +118,10 @@ interface RouteEvaluator {
   evaluate(replayed: ReplayedExchange): Promise<ReplayOutcome>;
 }
 
-function createRouteEvaluator({ policy }: RouteConfig, clock: { readonly now: () => number }): RouteEvaluator {
+function createRouteEvaluator(
+  { policy }: Pick<RouteConfig, "policy">,
+  clock: { readonly now: () => number },
+): RouteEvaluator {
   let events: DecisionEvent[] = [];
   let forwarded: Message | undefined;
   let recorded: Message | undefined;

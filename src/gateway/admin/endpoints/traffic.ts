@@ -1,0 +1,133 @@
+import * as z from "zod";
+
+import { GatewayError } from "../../../errors.ts";
+import { explainRecorded } from "../../evaluation/explained-exchange.ts";
+import type { AdminDeps } from "../deps.ts";
+import { defineEndpoint } from "../endpoint.ts";
+import { explanationSchema } from "../../evaluation/explanation.ts";
+import { conditionOf, filterField, windowOf, windowQuery } from "../filter-query.ts";
+import type { OperationFrames } from "../queries/traffic-queries.ts";
+import { nothing } from "../schemas.ts";
+import type { Caller } from "../sign-in.ts";
+import { exchangeSchema, figuresSchema, frameSchema, operationSchema, sessionSchema } from "../traffic-schemas.ts";
+
+const exchangeId = z.strictObject({ id: z.string().min(1).max(200) });
+
+/** `GET /exchanges`: recorded exchanges by filter, page by page. */
+export const listExchanges = defineEndpoint({
+  method: "GET",
+  path: "/exchanges",
+  name: "listExchanges",
+  summary: "Recorded exchanges that match a filter, the newest first.",
+  right: "view",
+  pathSchema: nothing,
+  query: z.strictObject({
+    filter: filterField,
+    order: z.enum(["newest", "oldest"]).default("newest"),
+    limit: z.coerce.number().int().min(1).max(1000).default(100),
+    cursor: z
+      .string()
+      .regex(/^[\d.]{1,100}$/u, { error: "is not a cursor of an earlier page" })
+      .optional()
+      .describe("The `next` of the previous page."),
+  }),
+  result: z.strictObject({ exchanges: z.array(exchangeSchema).readonly(), next: z.string().optional() }),
+  handle: ({ query: { filter, cursor, ...rest } }, { queries, clock }) => {
+    const where = conditionOf(filter, clock.wall());
+    return queries.exchanges({
+      ...rest,
+      ...(where === undefined ? {} : { where }),
+      ...(cursor === undefined ? {} : { cursor }),
+    });
+  },
+});
+
+/** `GET /exchanges/{id}`: everything that happened to a message. */
+export const getExchange = defineEndpoint({
+  method: "GET",
+  path: "/exchanges/{id}",
+  name: "getExchange",
+  summary: "An exchange with the others of its operation and all frames. Bodies need the right `bodies`.",
+  right: "view",
+  pathSchema: exchangeId,
+  query: nothing,
+  result: z.strictObject({
+    operation: operationSchema,
+    frames: z.record(z.string(), z.array(frameSchema).readonly()).describe("By exchange id."),
+  }),
+  handle: async ({ path, caller }, deps) => {
+    const found = await findOperation(path.id, deps);
+    return mayReadBodies(caller, path.id, deps) ? found : withoutBodies(found);
+  },
+});
+
+/** `GET /exchanges/{id}/why`: the outcome of every rule. */
+export const explainExchange = defineEndpoint({
+  method: "GET",
+  path: "/exchanges/{id}/why",
+  name: "explainExchange",
+  summary: "How the rules of the running policy judge a recorded exchange, one by one.",
+  right: "view",
+  pathSchema: exchangeId,
+  query: nothing,
+  result: explanationSchema,
+  handle: async ({ path, caller }, deps) => {
+    const { operation, frames } = await findOperation(path.id, deps);
+    const record = operation.exchanges.find(({ id }) => id === path.id) ?? operation.exchanges[0];
+    if (record === undefined) throw missing(path.id);
+    return explainRecorded(frames[record.id] ?? [], {
+      policy: deps.config().routes[record.route]?.policy,
+      showsValues: mayReadBodies(caller, path.id, deps),
+    });
+  },
+});
+
+/** `GET /sessions`: what each client did. */
+export const listSessions = defineEndpoint({
+  method: "GET",
+  path: "/sessions",
+  name: "listSessions",
+  summary: "Clients of the last minutes, by session where they have one.",
+  right: "view",
+  pathSchema: nothing,
+  query: windowQuery,
+  result: z.strictObject({ sessions: z.array(sessionSchema).readonly() }),
+  handle: async ({ query }, { queries, clock }) => ({
+    sessions: await queries.sessions(windowOf(query, clock.wall())),
+  }),
+});
+
+/** `GET /figures`: rates, errors and latencies, and who talks to whom. */
+export const getFigures = defineEndpoint({
+  method: "GET",
+  path: "/figures",
+  name: "getFigures",
+  summary: "Rates, errors, latency percentiles, targets and the map of the last minutes.",
+  right: "view",
+  pathSchema: nothing,
+  query: windowQuery,
+  result: figuresSchema,
+  handle: ({ query }, { queries, clock }) => queries.figures(windowOf(query, clock.wall())),
+});
+
+async function findOperation(id: string, { queries }: AdminDeps): Promise<OperationFrames> {
+  const found = await queries.operation(id);
+  if (found === undefined) throw missing(id);
+  return found;
+}
+
+function missing(id: string): GatewayError {
+  return new GatewayError("not_found", `no exchange, or more than one, has an id beginning with ${id}`);
+}
+
+/** Reading messages is a right of its own, and leaves a line in the log. */
+function mayReadBodies({ name, rights }: Caller, exchange: string, { log }: AdminDeps): boolean {
+  if (!rights.includes("bodies")) return false;
+  log.info({ caller: name, exchange }, "recorded messages were read");
+  return true;
+}
+
+function withoutBodies({ operation, frames }: OperationFrames): OperationFrames {
+  const bare = Object.entries(frames).map(([id, own]) => [id, own.map(({ body: _body, ...frame }) => frame)] as const);
+  return { operation, frames: Object.fromEntries(bare) };
+}

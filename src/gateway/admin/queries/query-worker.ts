@@ -1,0 +1,128 @@
+import { statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isMainThread, type MessagePort, parentPort, workerData } from "node:worker_threads";
+
+import { GatewayError } from "../../../errors.ts";
+import type { ExchangeRecord } from "../../../recorder/contract.ts";
+import { createCaptureReader } from "../../../recorder/store/capture-file.ts";
+import { openSqliteReader } from "../../../recorder/store/sqlite.ts";
+import type { RecordReader } from "../../../recorder/store/store-contract.ts";
+import type { QueryReply, QueryRequest, QueryTarget } from "./query-thread.ts";
+import { createTrafficQueries } from "./traffic-queries.ts";
+
+const followMs = 200;
+/** How many exchanges go to the main thread at once. */
+const maxBatch = 500;
+
+/** Answers queries, each with the recordings that are at their place then. */
+function serveQueries(port: MessagePort, target: QueryTarget): void {
+  const following = new Map<number, AbortController>();
+  let opened: { readonly reader: Promise<RecordReader>; readonly identity: string } | undefined;
+
+  function reader(): Promise<RecordReader> {
+    const identity = identityOf(target);
+    if (opened?.identity === identity) return opened.reader;
+    // The file was deleted or moved, and another one begun.
+    void opened?.reader.then((old) => old.close()).catch(() => {});
+    const own = openReader(target);
+    opened = { reader: own, identity };
+    own.catch(() => {
+      opened = undefined;
+    });
+    return own;
+  }
+
+  async function perform(request: Extract<QueryRequest, { readonly type: "query" }>): Promise<unknown> {
+    const queries = createTrafficQueries(await reader());
+    switch (request.query) {
+      case "exchanges":
+        return queries.exchanges(...request.args);
+      case "operation":
+        return queries.operation(...request.args);
+      case "figures":
+        return queries.figures(...request.args);
+      case "sessions":
+        return queries.sessions(...request.args);
+      case "drift":
+        return queries.drift(...request.args);
+      case "replay":
+        return queries.replay(...request.args, (done) => {
+          if (done % 500 === 0) port.postMessage({ id: request.id, type: "progress", done } satisfies QueryReply);
+        });
+    }
+  }
+
+  async function follow({ id, where }: Extract<QueryRequest, { readonly type: "follow" }>): Promise<void> {
+    const stop = new AbortController();
+    following.set(id, stop);
+    let batch: ExchangeRecord[] = [];
+    let isScheduled = false;
+    const flush = (): void => {
+      isScheduled = false;
+      if (batch.length > 0) port.postMessage({ id, type: "batch", exchanges: batch } satisfies QueryReply);
+      batch = [];
+    };
+    port.postMessage({ id, type: "batch", exchanges: [] } satisfies QueryReply);
+    // The file exists from the first message on, which is looked for too.
+    const isNew = identityOf(target) === missing;
+    while (identityOf(target) === missing && !stop.signal.aborted) await pause(followMs, stop.signal);
+    const own = await reader();
+    if (isNew)
+      batch.push(...(await own.exchanges({ order: "oldest", ...(where === undefined ? {} : { where }) })).exchanges);
+    flush();
+    const query = { signal: stop.signal, intervalMs: followMs, ...(where === undefined ? {} : { where }) };
+    for await (const exchange of own.follow(query)) {
+      batch.push(exchange);
+      if (batch.length >= maxBatch) flush();
+      else if (!isScheduled) {
+        isScheduled = true;
+        setImmediate(flush);
+      }
+    }
+  }
+
+  port.on("message", (request: QueryRequest) => {
+    const { id } = request;
+    if (request.type === "stop") {
+      following.get(id)?.abort();
+      following.delete(id);
+      return;
+    }
+    (request.type === "query" ? perform(request) : follow(request)).then(
+      (value) => {
+        port.postMessage({ id, type: "done", value } satisfies QueryReply);
+      },
+      (thrown: unknown) => {
+        const error = GatewayError.from(thrown);
+        const message = error.code === "internal" && thrown instanceof Error ? thrown.message : error.message;
+        port.postMessage({ id, type: "failed", code: error.code, message } satisfies QueryReply);
+      },
+    );
+  });
+}
+
+/** What stands for a file that does not exist. */
+const missing = "missing";
+
+const pause = (milliseconds: number, signal: AbortSignal): Promise<void> =>
+  sleep(milliseconds, undefined, { signal }).catch(() => {});
+
+async function openReader(target: QueryTarget): Promise<RecordReader> {
+  const deps = { wait: pause };
+  if (identityOf(target) === missing) return createCaptureReader([], target.place);
+  if (target.type === "sqlite") return openSqliteReader(target.place, deps);
+  return (await import("../../../recorder/store/postgres.ts")).openPostgresReader(target.place, deps);
+}
+
+function identityOf({ type, place }: QueryTarget): string {
+  if (type === "postgres") return place;
+  const stats = statSync(place, { throwIfNoEntry: false });
+  return stats === undefined ? missing : `${stats.dev} ${stats.ino}`;
+}
+
+if (!isMainThread && parentPort !== null && isTarget(workerData)) serveQueries(parentPort, workerData);
+
+/** This file may also be loaded in a thread of a test runner. */
+function isTarget(value: unknown): value is QueryTarget {
+  return typeof value === "object" && value !== null && "headgateQueries" in value;
+}

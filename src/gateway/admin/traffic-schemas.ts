@@ -1,0 +1,82 @@
+import * as z from "zod";
+
+import { type ExchangeRecord, exchangeStatuses, type Frame, type OperationRecord } from "../../recorder/contract.ts";
+import { type ExchangeField, exchangeFields } from "../../recorder/exchange-fields.ts";
+import type { StatsRow } from "../../recorder/store/store-contract.ts";
+
+const columnTypes = {
+  id: z.string(),
+  text: z.string(),
+  integer: z.number(),
+  real: z.number(),
+  boolean: z.boolean(),
+} as const satisfies Readonly<Record<ExchangeField["type"], z.ZodType>>;
+
+/** A recorded exchange: the fields of the store, and where it stands in there. */
+// The table has a row for every member of the type.
+export const exchangeSchema = z.strictObject({
+  capture: z.string(),
+  seq: z.number(),
+  ...Object.fromEntries(
+    Object.entries<ExchangeField>(exchangeFields).map(([name, { type, nullable }]) => {
+      const schema = columnTypes[type];
+      return [name, nullable === true ? schema.optional() : schema];
+    }),
+  ),
+  operation: z.string(),
+  state: z.enum(exchangeStatuses),
+}) as unknown as z.ZodType<ExchangeRecord>;
+
+/** An observation on one side of the gateway; the recording guide describes it. */
+export const frameSchema = z.looseObject({
+  seq: z.number(),
+  at: z.number(),
+  mono: z.number().describe("Monotonic milliseconds, for durations."),
+  kind: z.enum(["request", "notification", "result", "error", "decision", "stderr", "gap", "end"]),
+  leg: z.enum(["client", "upstream"]),
+  passing: z.enum(["received", "sent"]),
+  body: z.string().optional().describe("The redacted message; absent without the right to read messages."),
+}) as unknown as z.ZodType<Frame>;
+
+/** What a user calls one action, with its exchanges and their frames. */
+export const operationSchema = z.looseObject({
+  id: z.string(),
+  exchanges: z.array(exchangeSchema),
+}) as unknown as z.ZodType<OperationRecord>;
+
+const latency = { p50Ms: z.number().optional(), p95Ms: z.number().optional(), p99Ms: z.number().optional() };
+const counts = { count: z.number(), errors: z.number(), refused: z.number() };
+
+/** Rates, errors and latencies of a window, and who talks to whom. */
+export const figuresSchema = z.strictObject({
+  from: z.number(),
+  to: z.number(),
+  complete: z.boolean().describe("False if only the newest part of the window could be counted."),
+  requests: z.number(),
+  errors: z.number(),
+  refused: z.number(),
+  ...latency,
+  buckets: z.array(z.strictObject({ at: z.number(), ...counts, p95Ms: z.number().optional() })).readonly(),
+  targets: z
+    .array(z.looseObject({ route: z.string(), method: z.string(), ...counts }))
+    .readonly() as unknown as z.ZodType<readonly StatsRow[]>,
+  edges: z.array(z.strictObject({ principal: z.string(), route: z.string(), ...counts, ...latency })).readonly(),
+  slowest: z.array(exchangeSchema).readonly(),
+  refusals: z.array(z.strictObject({ rule: z.string(), count: z.number() })).readonly(),
+});
+
+/** What one client did. */
+export const sessionSchema = z.strictObject({
+  filter: z.string().describe("Finds its exchanges."),
+  session: z.string().optional(),
+  principal: z.string(),
+  route: z.string(),
+  revision: z.string(),
+  transport: z.string(),
+  firstAt: z.number(),
+  lastAt: z.number(),
+  calls: z.number(),
+  errors: z.number(),
+  refused: z.number(),
+  targets: z.array(z.string()).readonly(),
+});

@@ -1,0 +1,36 @@
+import { createDemoServer } from "../../src/demo/server.ts";
+import type { ConfigInput } from "../../src/config/schema.ts";
+import { temporaryFolder } from "./capture-file.ts";
+import { openGateway } from "./local-gateway.ts";
+import { exchange, openStream, type RawRequest } from "./raw-http.ts";
+import { connectV2 } from "./v2-client.ts";
+
+const token = "a-token-for-tests-that-is-long-enough";
+
+/** A recording gateway in front of the demo server, with the admin API open to its owner. */
+export async function openAdmin(input: Partial<ConfigInput> = {}) {
+  const folder = temporaryFolder();
+  const local = await openGateway(
+    { upstream: { demo: true }, admin: { port: 0 }, record: { file: folder.at("traffic.sqlite") }, ...input },
+    { adminToken: token, demo: async () => createDemoServer() },
+  );
+  const root = `${local.adminUrl ?? ""}/api/v1`;
+  const headers = { authorization: `Bearer ${token}` };
+  const ask = (path: string, options: RawRequest = {}) =>
+    exchange(`${root}${path}`, { ...options, headers: { ...headers, ...options.headers } });
+  return {
+    ...local,
+    folder,
+    root,
+    token,
+    ask,
+    send: (path: string, body: unknown) =>
+      ask(path, { method: "POST", headers: { "content-type": "application/json" }, body }),
+    stream: (path: string) => openStream(`${root}${path}`, { headers }),
+    connect: () => connectV2({ via: "http", url: local.url }, "2025-11-25"),
+    [Symbol.asyncDispose]: async () => {
+      await local[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}

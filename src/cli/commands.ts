@@ -60,6 +60,14 @@ const upstreamOptions = {
     value: "KIND",
     text: "With --upstream: `streamable-http` or `sse`. Default: detect it.",
   },
+  env: {
+    type: "string",
+    short: "e",
+    multiple: true,
+    value: "NAME[=VALUE]",
+    text: "With a command: environment variable to pass to it, by default with the value that it has here. Repeatable.",
+  },
+  "no-record": { type: "boolean", text: "Record nothing." },
   "log-level": { type: "string", value: "LEVEL", text: "trace, debug, info, warn, error, fatal or silent." },
 } as const satisfies OptionTable;
 
@@ -98,17 +106,26 @@ export const commands = {
     summary: "serve MCP over HTTP in front of one or more servers (the default command)",
     about: [
       "Listens for MCP clients over Streamable HTTP at `/mcp` and over the older HTTP+SSE at `/sse`, and forwards every message to a server: one with a URL, or a command that is started once per session. A configuration file can list several servers; each is served at `/NAME/mcp` and `/NAME/sse`.",
-      "Without a server it runs a small demo server.",
+      "Without arguments it uses `headgate.yaml` (or `headgate.yml`, `headgate.json`) of the current folder, and without such a file runs a small demo server.",
+      "A command gets a few variables of the environment: PATH, HOME and the like, proxies and certificates (HTTPS_PROXY, NO_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, …) and the settings of npm, pip and uv, but nothing that looks like a secret; pass others with `--env`.",
       "Listens on loopback only unless `--host` or the configuration says otherwise. On SIGINT or SIGTERM, running calls finish first.",
     ],
     options: {
       ...upstreamOptions,
-      host: { type: "string", value: "HOST", text: "Address to listen on. Default: 127.0.0.1." },
+      host: {
+        type: "string",
+        value: "HOST",
+        text: "Address to listen on. Default: 127.0.0.1. An address that others can reach needs authentication, or --allow-anonymous.",
+      },
       port: {
         type: "string",
         short: "p",
         value: "PORT",
         text: "Port to listen on; 0 for any free port. Default: 8484.",
+      },
+      "allow-anonymous": {
+        type: "boolean",
+        text: "Let callers without credentials in on an address that others can reach.",
       },
       "admin-port": {
         type: "string",

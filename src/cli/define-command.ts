@@ -38,9 +38,9 @@ export function defineCommand<Name extends CommandName, Io extends Pick<CliIo, "
       if (error instanceof UsageError) io.err(usageError(name, error.message));
       else if (error instanceof InputFileError) io.err(`${error.message}\n`);
       else {
-        const { code, message } = GatewayError.from(error);
-        if (code !== "config_invalid" && code !== "store_failed") throw error;
-        io.err(`headgate ${name}: ${message}\n`);
+        if (!(error instanceof GatewayError)) throw error;
+        io.err(`headgate ${name}: ${error.message}\n`);
+        if (error.code !== "config_invalid" && error.code !== "store_failed") return exitCodes.failed.code;
       }
       return exitCodes.usage.code;
     }

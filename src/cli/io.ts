@@ -21,6 +21,8 @@ export interface ServingIo extends CliIo {
   readonly stdout: Writable;
   /** Whether standard error is a terminal. */
   readonly isTerminal: boolean;
+  /** The command that starts Headgate for this user. */
+  readonly ownCommand: string;
   /** Resolves with the signal when the process is told to stop. */
   readonly stopped: () => Promise<string>;
   /** Calls back on every request to reload the configuration; returns a function that unsubscribes. */

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
+import { ownCommand } from "./own-command.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
 /** How long a gateway that has ended waits for its last writes. */
@@ -25,6 +26,9 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   call: async () => (await import("./client/call.ts")).call,
 };
 
+/** Commands whose standard output may be a protocol, and is watched by what speaks it. */
+const protocolCommands: ReadonlySet<string> = new Set(["stdio", "replay"]);
+
 // Sessions live for hours and messages for a moment, but both are allocated at the same sites. With many sessions, V8
 // would allocate messages in the old generation too (pretenuring): with 1000 open streams a call then costs half as much
 // again, and garbage collection pauses are twenty times longer.
@@ -37,6 +41,7 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(args: readonly string[]): Promise<number> {
   const io = processIo();
   const [first] = args;
+  if (!protocolCommands.has(first ?? "")) process.stdout.on("error", exitQuietly);
   if (first === "--version" || first === "-v") {
     io.out(`${packageVersion()}\n`);
     return 0;
@@ -59,11 +64,29 @@ async function main(args: readonly string[]): Promise<number> {
   const alive = setInterval(() => {}, 2 ** 30);
   try {
     return await command(rest, io);
+  } catch (error) {
+    io.err(describeFailure(error, process.env));
+    return 1;
   } finally {
     clearInterval(alive);
     // Text that nobody reads from standard error must not keep a gateway from ending.
     if (name === "run" || name === "stdio") setTimeout(() => process.exit(), lastWritesMs).unref();
   }
+}
+
+/** The reader of our output may have seen enough, as `head` does. */
+function exitQuietly(error: Error): void {
+  if (Reflect.get(error, "code") === "EPIPE") process.exit(0);
+  process.stderr.write(`headgate: cannot write to standard output: ${error.message}\n`);
+  process.exit(1);
+}
+
+/** An error that no command expects; where it came from is for those who look for the mistake. */
+function describeFailure(error: unknown, env: NodeJS.ProcessEnv): string {
+  const { message, stack = message } = error instanceof Error ? error : new Error(String(error));
+  return env["HEADGATE_DEBUG"] === undefined
+    ? `headgate: ${message}; set HEADGATE_DEBUG=1 for details\n`
+    : `headgate: ${stack}\n`;
 }
 
 function processIo(): ServingIo {
@@ -82,6 +105,7 @@ function processIo(): ServingIo {
     stdin: process.stdin,
     stdout: process.stdout,
     isTerminal: process.stderr.isTTY,
+    ownCommand: ownCommand(process.env, process.argv[1] ?? ""),
     stopped: () =>
       new Promise((resolve) => {
         let isStopping = false;

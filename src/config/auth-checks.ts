@@ -139,7 +139,7 @@ export function exposureProblem(listen: Config["listen"], routes: readonly Route
   if (listen.unixSocket !== undefined || isLoopback(listen.host) || listen.allowAnonymous) return undefined;
   const open = routes.filter(({ auth }) => auth.allowsAnonymous).map(({ name }) => `\`${name}\``);
   if (open.length === 0) return undefined;
-  return `not a loopback address, and unauthenticated callers are admitted (${open.join(", ")}); set \`auth\`, or \`listen.allowAnonymous: true\` to allow that`;
+  return `not a loopback address, and unauthenticated callers are admitted (${open.join(", ")}); set \`auth\`, or \`listen.allowAnonymous: true\` (--allow-anonymous) to allow that`;
 }
 
 /** Settings that work but are probably a mistake. */

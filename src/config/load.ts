@@ -32,7 +32,7 @@ export interface LoadOptions {
   readonly env: Environment;
   readonly readFile: (path: string) => Promise<string>;
   /** Options of the command line that override the file. */
-  readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log">;
+  readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log" | "record">;
 }
 
 /**

@@ -279,7 +279,18 @@ function openMainListener({ listen, limits }: Config, handle: RequestListener, l
     if (problem === undefined) log.info({}, "reloaded the certificate");
     else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
   };
-  return createHttpListener({ host, port, unixSocket, tls, headerBytes: limits.headerBytes, onCertificate }, handle);
+  return createHttpListener(
+    {
+      host,
+      port,
+      portSetting: "--port or `listen.port`",
+      unixSocket,
+      tls,
+      headerBytes: limits.headerBytes,
+      onCertificate,
+    },
+    handle,
+  );
 }
 
 function joinListeners(
@@ -308,7 +319,7 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
   if (adminOnSamePort) return { url, ...adminUrls(main.address, admin) };
   if (config.admin === false) return { url, adminUrl: undefined, consoleUrl: undefined };
   const own = await createHttpListener(
-    { ...config.admin, headerBytes: config.limits.headerBytes },
+    { ...config.admin, portSetting: "--admin-port or `admin.port`", headerBytes: config.limits.headerBytes },
     adminListener(admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
   );
   opened.push(own);

@@ -84,7 +84,9 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(credentials:
         z.string().meta({ writeOnly: true }),
       )
       .default({})
-      .describe("Environment variables of the program. Apart from PATH, HOME and a few more, nothing is inherited."),
+      .describe(
+        "Environment variables of the program. Inherited are PATH, HOME and the like, proxies and certificates (`HTTPS_PROXY`, `NODE_EXTRA_CA_CERTS`, …) and settings of npm, pip and uv, except what looks like a secret.",
+      ),
     cwd: z.string().min(1).optional().describe("Working directory. Default: that of the gateway."),
     sharing: z
       .enum(["session", "principal", "shared"])

@@ -13,11 +13,16 @@ export const run = defineCommand("run", async ({ values, positionals, program },
     throw new UsageError(`unexpected argument \`${stray}\`; put \`--\` before a command to start`);
   const [port, adminPort] = [parsePort(values.port), parsePort(values["admin-port"])];
   const { host } = values;
+  const allowAnonymous = values["allow-anonymous"];
   const started = await startGateway(
     {
       ...values,
       program,
-      listen: { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) },
+      listen: {
+        ...(host === undefined ? {} : { host }),
+        ...(port === undefined ? {} : { port }),
+        ...(allowAnonymous === undefined ? {} : { allowAnonymous }),
+      },
       adminPort,
     },
     io,
@@ -25,7 +30,7 @@ export const run = defineCommand("run", async ({ values, positionals, program },
   const { gateway, log } = started;
   using _following = started.followFile();
   try {
-    io.err(startupMessage(await gateway.listen(), started));
+    io.err(startupMessage(await gateway.listen(), started, io.ownCommand));
   } catch (error) {
     io.err(`headgate: ${GatewayError.from(error).message}\n`);
     await gateway.close();
@@ -51,7 +56,11 @@ function recordingTarget({ record }: Config): string | undefined {
 }
 
 /** Where the gateway listens, and for the demo how to connect a client and what to try. */
-function startupMessage({ url, adminUrl, consoleUrl }: ListeningGateway, { config, isDemo }: StartedGateway): string {
+function startupMessage(
+  { url, adminUrl, consoleUrl }: ListeningGateway,
+  { config, isDemo }: StartedGateway,
+  command: string,
+): string {
   const endpoints = Object.values(config.routes).map(({ name, prefixes }) => ({
     name,
     endpoint: `${url}${prefixes.at(-1) ?? ""}/mcp`,
@@ -62,7 +71,8 @@ function startupMessage({ url, adminUrl, consoleUrl }: ListeningGateway, { confi
   if (consoleUrl !== undefined) lines.push(`  console, signed in:    ${consoleUrl}`);
   if (adminUrl !== undefined) lines.push(`  metrics and readiness: ${adminUrl}/metrics, ${adminUrl}/readyz`);
   const place = recordingTarget(config);
-  if (place !== undefined) lines.push(`  recording to ${place} (set \`record: false\` to turn it off)`);
+  if (place !== undefined)
+    lines.push(`  recording to ${place} (turn it off with --no-record, or \`record: false\` in a configuration)`);
   if (isDemo) {
     const client = { mcpServers: { headgate: { type: "http", url: first } } };
     const isDefault = config.listen.port === 8484;
@@ -73,12 +83,15 @@ function startupMessage({ url, adminUrl, consoleUrl }: ListeningGateway, { confi
       `    ${JSON.stringify(client)}`,
       "",
       "  Call a tool through the gateway, in another terminal:",
-      `    npm run -s headgate -- call add a=2 b=40${target}`,
-      `    npm run -s headgate -- call count_slowly${target}`,
+      `    ${command} call add a=2 b=40${target}`,
+      `    ${command} call count_slowly${target}`,
       "",
       "  Put it in front of your own server:",
-      "    npm run -s headgate -- run --upstream https://example.com/mcp",
-      "    npm run -s headgate -- run -- npx -y @modelcontextprotocol/server-everything",
+      `    ${command} run --upstream https://example.com/mcp`,
+      `    ${command} run -- npx -y @modelcontextprotocol/server-everything`,
+      "",
+      "  Or write a configuration, also from those of your clients:",
+      `    ${command} init`,
       "",
       "  Press Ctrl+C to stop.",
     );

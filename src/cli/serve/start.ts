@@ -1,33 +1,29 @@
-import { accessSync, constants, statSync } from "node:fs";
-import { delimiter, isAbsolute, join } from "node:path";
+import { existsSync } from "node:fs";
 
 import type { Config } from "../../config/config.ts";
 import { type ConfigResult, loadConfig } from "../../config/load.ts";
 import { formatProblem, type Problem } from "../../config/issues.ts";
 import { createReloadableSecrets } from "../../config/secrets.ts";
-import type { Environment } from "../../config/substitute.ts";
 import { systemClock } from "../../core/exchange.ts";
 import { createGateway, type Gateway } from "../../gateway/gateway.ts";
 import { createLogRedaction } from "../../gateway/wiring/telemetry.ts";
 import { createLogger, logLevels, type RootLogger } from "../../telemetry/log.ts";
 import { openTelemetry } from "../../telemetry/otel/load.ts";
 import { InputFileError, UsageError } from "../define-command.ts";
+import { isProgram } from "../find-program.ts";
 import { packageVersion, type ServingIo } from "../io.ts";
 import { createRecordingFolder, withDefaultRecord } from "../traffic/recordings.ts";
 import { readAdminToken } from "./admin-token.ts";
 import { followConfig } from "./config-reload.ts";
 import { createDigestingReader } from "./file-watcher.ts";
+import { checkInlineOptions, inlineConfig, type InlineOptions } from "./inline-config.ts";
 
 /** The options of `run` and `stdio` that say what to serve. */
-export interface StartOptions {
+export interface StartOptions extends InlineOptions {
   readonly config?: string | undefined;
-  readonly upstream?: string | undefined;
-  readonly "upstream-header"?: readonly string[] | undefined;
-  readonly transport?: string | undefined;
   readonly "log-level"?: string | undefined;
-  /** The program to serve, with its arguments. */
-  readonly program?: readonly string[] | undefined;
-  readonly listen?: { readonly host?: string; readonly port?: number };
+  readonly "no-record"?: true | undefined;
+  readonly listen?: { readonly host?: string; readonly port?: number; readonly allowAnonymous?: true };
   readonly adminPort?: number | undefined;
 }
 
@@ -42,10 +38,15 @@ export interface StartedGateway {
 }
 
 /** Builds the gateway for a configuration file, a URL or a program; for the demo server without any of them. */
-export async function startGateway(options: StartOptions, io: ServingIo): Promise<StartedGateway> {
-  const { config: file, program = [], adminPort } = options;
-  const sources = [file !== undefined, options.upstream !== undefined, program.length > 0].filter(Boolean).length;
+export async function startGateway(given: StartOptions, io: ServingIo): Promise<StartedGateway> {
+  const { program = [], adminPort } = given;
+  const sources = [given.config !== undefined, given.upstream !== undefined, program.length > 0].filter(Boolean).length;
   if (sources > 1) throw new UsageError("--config FILE, --upstream URL and -- COMMAND exclude each other");
+  checkInlineOptions(given);
+  const found = sources === 0 ? configInFolder() : undefined;
+  if (found !== undefined) io.err(`headgate: using ${found} of this folder\n`);
+  const options = found === undefined ? given : { ...given, config: found };
+  const { config: file } = options;
   if (program[0] !== undefined && !isProgram(program[0], io.env))
     throw new InputFileError(`headgate: no command \`${program[0]}\`: not in PATH, or not executable`);
   const load = createLoader(options, io);
@@ -76,7 +77,15 @@ export async function startGateway(options: StartOptions, io: ServingIo): Promis
   });
   const followFile = (): Disposable | undefined =>
     file === undefined ? undefined : followConfig({ file, first: reader.digests, load, gateway, log, secrets, io });
-  return { gateway, config, log, isDemo: sources === 0, followFile };
+  return { gateway, config, log, isDemo: sources === 0 && found === undefined, followFile };
+}
+
+/** The names under which a configuration is found without being named. */
+const configNames = ["headgate.yaml", "headgate.yml", "headgate.json"];
+
+/** The configuration in the current folder, if there is one. */
+export function configInFolder(): string | undefined {
+  return configNames.find((name) => existsSync(name));
 }
 
 /** Loads the configuration that the options describe, at the start and again for every reload. */
@@ -89,13 +98,14 @@ function createLoader(options: StartOptions, io: ServingIo) {
     adminPort === undefined ? (file === undefined ? { admin: false as const } : {}) : { admin: { port: adminPort } };
   return async (readFile: ServingIo["readFile"]): Promise<ConfigResult> => {
     const loaded = await loadConfig({
-      ...(file === undefined ? { text: JSON.stringify(configWithoutFile(options)), format: "json" } : { file }),
+      ...(file === undefined ? { text: JSON.stringify(inlineConfig(options, io.env)), format: "json" } : { file }),
       env: io.env,
       readFile,
       overrides: {
         ...(Object.keys(listen).length === 0 ? {} : { listen }),
         ...(level === undefined ? {} : { log: { level } }),
         ...admin,
+        ...(options["no-record"] === true ? { record: false as const } : {}),
       },
     });
     if (!loaded.ok) return loaded;
@@ -103,36 +113,4 @@ function createLoader(options: StartOptions, io: ServingIo) {
     const isLeftOut = file !== undefined && loaded.config.record === undefined;
     return isLeftOut ? loaded : { ...loaded, config: withDefaultRecord(loaded.config, io.env) };
   };
-}
-
-function configWithoutFile({ program = [], upstream: url, transport, ...options }: StartOptions): unknown {
-  const [command, ...args] = program;
-  if (command !== undefined) return { upstream: { command, args } };
-  if (url === undefined) return { upstream: { demo: true } };
-  const headers = Object.fromEntries((options["upstream-header"] ?? []).map(splitHeader));
-  return { upstream: { url, headers, ...(transport === undefined ? {} : { transport }) } };
-}
-
-function splitHeader(line: string): readonly [name: string, value: string] {
-  const colon = line.indexOf(":");
-  return [line.slice(0, Math.max(colon, 0)), line.slice(colon + 1).trim()];
-}
-
-/** Suffixes that Windows adds to program names. */
-const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
-
-/** Whether a program can be started: a path to an executable file, or a name found in PATH. */
-export function isProgram(program: string, env: Environment): boolean {
-  const isPath = isAbsolute(program) || program.includes("/");
-  const places = isPath ? [program] : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
-  return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
 }

@@ -1,7 +1,7 @@
 import type { FilterCondition } from "../../recorder/contract.ts";
 import { formatFilterProblem, parseTrafficFilter } from "../../recorder/filter/parse.ts";
 import type { OptionValues } from "../command-line.ts";
-import { exitCodes, type commands } from "../commands.ts";
+import type { commands } from "../commands.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
 import { exportTraffic, importTraffic, pruneTraffic } from "./archive.ts";
@@ -52,7 +52,6 @@ export const traffic = defineCommand("traffic", async ({ values, positionals, pr
   if (verb.takes !== undefined && verb.takesFilter !== true && words.length > 0)
     throw new UsageError(`${verbName} takes one ${verb.takes}`);
   const where = words.length === 0 ? undefined : parseFilterArgument(words.join(" "));
-  io.stdout?.on("error", exitOnBrokenPipe);
   return verb.run({ values, name, filter: where === undefined ? {} : { where } }, io);
 });
 
@@ -61,10 +60,4 @@ export function parseFilterArgument(source: string): FilterCondition | undefined
   const filter = parseTrafficFilter(source, { now: Date.now() });
   if (!filter.ok) throw new UsageError(formatFilterProblem(source, filter.problem));
   return filter.condition;
-}
-
-/** The reader of our output may have seen enough, as `head` does. */
-function exitOnBrokenPipe(error: Error): void {
-  if (Reflect.get(error, "code") !== "EPIPE") throw error;
-  process.exit(exitCodes.ok.code);
 }

@@ -18,6 +18,8 @@ import { readPem } from "../../lib/pem.ts";
 export interface HttpListenOptions {
   readonly host: string;
   readonly port: number;
+  /** How users choose another port, for the message about one that is in use. */
+  readonly portSetting: string;
   readonly unixSocket?: string | undefined;
   readonly tls?:
     | {
@@ -170,10 +172,11 @@ function addressOf(server: Server | TlsServer, options: HttpListenOptions): stri
   return `${options.tls === undefined ? "http" : "https"}://${host}:${address.port}`;
 }
 
-function listenError(error: NodeJS.ErrnoException, { host, port, unixSocket }: HttpListenOptions): GatewayError {
+function listenError(error: NodeJS.ErrnoException, options: HttpListenOptions): GatewayError {
+  const { host, port, unixSocket, portSetting } = options;
   const place = unixSocket ?? `${host}:${port}`;
   const reasons: Record<string, string> = {
-    EADDRINUSE: `${place} is in use by another process; choose another with --port, or stop that process`,
+    EADDRINUSE: `${place} is in use by another process; choose another port with ${portSetting}, or stop that process`,
     EACCES: `this user may not listen on ${place}; ports below 1024 need extra privileges`,
     EADDRNOTAVAIL: `${host} is not an address of this machine`,
     ENOTFOUND: `unknown host ${host}`,

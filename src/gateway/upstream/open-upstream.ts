@@ -69,6 +69,11 @@ export interface UpstreamDeps {
 /** Servers in this process take memory only. */
 const inProcessLimits: LinkLimits = { perPrincipal: 16, total: 512, countsSessions: false };
 
+/** When to say that a process takes long to start. */
+const slowStartMs = 8000;
+const slowStartHint =
+  "npx, uvx and the like may be downloading it; behind a proxy, pass what they need with --env NAME or `upstream.env`";
+
 /** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
 const lingerMs = 5000;
 
@@ -204,8 +209,10 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
   const pool = createChildPool(
     { maxChildren: config.maxChildren, maxPerOwner },
     {
-      start: (events) =>
-        startChild(
+      start: (events) => {
+        const command = [config.command, ...config.args].join(" ");
+        log.info({ route: route.name, command }, "starting a server process");
+        return startChild(
           {
             command: config.command,
             args: config.args,
@@ -224,8 +231,15 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
               log.info({ route: route.name, pid, line }, "server says");
               deps.onStderr?.(route.name, line);
             },
+            slowStart: {
+              afterMs: slowStartMs,
+              report: (pid) => {
+                log.warn({ route: route.name, pid, hint: slowStartHint }, "server process has not answered yet");
+              },
+            },
           },
-        ),
+        );
+      },
       clock: deps.clock,
       setTimer: deps.setTimer,
       // While a reload replaces an upstream, a route has two pools, so their sizes are added.

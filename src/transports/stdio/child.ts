@@ -39,6 +39,8 @@ export interface ChildDeps {
   /** Kills the child if this process is killed. */
   readonly watchdog: Watchdog;
   readonly onStderr?: (line: string, pid: number) => void;
+  /** Called once if it has written nothing after this long. */
+  readonly slowStart?: { readonly afterMs: number; readonly report: (pid: number) => void };
 }
 
 /** The channel to a child process. */
@@ -90,6 +92,9 @@ export async function startChild(options: ChildOptions, events: ChannelEvents, d
   let exit: ChildExit | undefined;
   let end: Promise<void> | undefined;
 
+  const { slowStart } = deps;
+  const stopWaiting = slowStart && setTimer(slowStart.afterMs, () => slowStart.report(pid));
+  child.stdout.once("data", () => stopWaiting?.());
   child.stdout.on("data", (chunk: Buffer) => lines.push(chunk));
   child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
   // Without these listeners a broken pipe would crash this process.
@@ -109,6 +114,7 @@ export async function startChild(options: ChildOptions, events: ChannelEvents, d
   }
 
   async function finish(cause: StopCause): Promise<void> {
+    stopWaiting?.();
     const release = keepProcessAlive();
     writer.stop(stoppedError(cause));
     child.stdin.end();

@@ -17,6 +17,25 @@ const posixNames: ReadonlySet<string> = new Set([
   "TERM",
 ]);
 
+/** How to reach the network: proxies, and the certificates to trust. */
+const networkNames: ReadonlySet<string> = new Set([
+  "HTTP_PROXY",
+  "HTTPS_PROXY",
+  "ALL_PROXY",
+  "NO_PROXY",
+  "NODE_EXTRA_CA_CERTS",
+  "NODE_USE_SYSTEM_CA",
+  "NODE_USE_ENV_PROXY",
+  "SSL_CERT_FILE",
+  "SSL_CERT_DIR",
+  "REQUESTS_CA_BUNDLE",
+  "CURL_CA_BUNDLE",
+]);
+/** The settings of what downloads servers. */
+const downloaderNames = /^(?:npm_config|pip|uv)_/iu;
+const secretNames = /auth|token|password|secret|credential|_key$|\/\//iu;
+const userInformation = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*@/iu;
+
 /** Without these, programs on Windows do not find their libraries and the user's folders. */
 const windowsNames: ReadonlySet<string> = new Set([
   "PATH",
@@ -42,8 +61,8 @@ const windowsNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The environment of a child: the inherited variables that every program needs, and the configured ones. Others are not
- * inherited: they may be secrets of other servers.
+ * The environment of a child: the inherited variables that every program needs, those that say how to reach the network, and
+ * the configured ones. Others are not inherited: they may be secrets of other servers. Nor are proxies with a password.
  */
 export function childEnvironment(
   inherited: ChildEnvironment,
@@ -54,7 +73,7 @@ export function childEnvironment(
   for (const [name, value] of Object.entries(inherited)) {
     // Bash exports functions like this, and runs code that follows them (Shellshock).
     if (value === undefined || value.startsWith("()")) continue;
-    if (isInherited(name, platform)) environment[name] = value;
+    if (isNeeded(name, platform) || (isNetworkSetting(name) && !userInformation.test(value))) environment[name] = value;
   }
   for (const [name, value] of Object.entries(configured)) {
     if (value === undefined) continue;
@@ -65,7 +84,13 @@ export function childEnvironment(
   return environment;
 }
 
-function isInherited(name: string, platform: NodeJS.Platform): boolean {
+/** Settings of the network that hold no secret. */
+function isNetworkSetting(name: string): boolean {
+  if (networkNames.has(name.toUpperCase())) return true;
+  return downloaderNames.test(name) && !secretNames.test(name);
+}
+
+function isNeeded(name: string, platform: NodeJS.Platform): boolean {
   if (platform === "win32") return windowsNames.has(name.toUpperCase());
   return posixNames.has(name) || name.startsWith("LC_");
 }

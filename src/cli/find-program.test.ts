@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { isProgram } from "./start.ts";
+import { isProgram } from "./find-program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-command-"));
 writeFileSync(join(folder, "runs"), "#!/bin/sh\n");

@@ -1,0 +1,23 @@
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, isAbsolute, join } from "node:path";
+
+import type { Environment } from "../config/substitute.ts";
+
+/** Suffixes that Windows adds to program names. */
+const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
+
+/** Whether a program can be started: a path to an executable file, or a name found in PATH. */
+export function isProgram(program: string, env: Environment): boolean {
+  const isPath = isAbsolute(program) || program.includes("/");
+  const places = isPath ? [program] : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
+  return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,116 @@
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { basename } from "node:path";
+
+import { routeNameOf } from "../../config/mcp-servers.ts";
+import type { Environment } from "../../config/substitute.ts";
+import { UsageError } from "../define-command.ts";
+
+/** The options of `run` and `stdio` that describe a server without a configuration file. */
+export interface InlineOptions {
+  readonly upstream?: string | undefined;
+  readonly "upstream-header"?: readonly string[] | undefined;
+  readonly transport?: string | undefined;
+  /** Variables for the program, as NAME or NAME=VALUE. */
+  readonly env?: readonly string[] | undefined;
+  /** The program to serve, with its arguments. */
+  readonly program?: readonly string[] | undefined;
+}
+
+/** Refuses options that would have no effect. */
+export function checkInlineOptions({ upstream, program = [], ...options }: InlineOptions): void {
+  if (upstream === undefined) {
+    if (options["upstream-header"] !== undefined) throw new UsageError("--upstream-header needs --upstream URL");
+    if (options.transport !== undefined) throw new UsageError("--transport needs --upstream URL");
+  }
+  if (program.length === 0 && options.env !== undefined) throw new UsageError("--env needs a command after --");
+}
+
+/**
+ * The configuration for a URL, a program, or else the demo server. The route is named after the server, so that its
+ * recordings are told from those of others.
+ */
+export function inlineConfig(options: InlineOptions, environment: Environment): unknown {
+  const { program = [], upstream: url, transport } = options;
+  const [command, ...args] = program;
+  if (command !== undefined) {
+    const env = Object.fromEntries((options.env ?? []).map((text) => parseVariable(text, environment)));
+    return routeTo(nameOfProgram(program), { command, args, env });
+  }
+  if (url === undefined) return routeTo("demo", { demo: true });
+  const headers = Object.fromEntries((options["upstream-header"] ?? []).map(parseHeader));
+  const upstream = { url, headers, ...(transport === undefined ? {} : { transport }) };
+  return routeTo(nameOfUrl(url), upstream);
+}
+
+function routeTo(name: string | undefined, upstream: unknown): unknown {
+  return { routes: { [name ?? "default"]: { upstream } } };
+}
+
+function nameOfUrl(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (url === null) return undefined;
+  // The last segment is the same for most servers.
+  const path = url.pathname.replace(/\/(?:mcp|sse)?\/*$/u, "");
+  return routeNameOf(`${url.host}${path}`);
+}
+
+/** Programs that run another one, which is what a server is known by. */
+const runners: ReadonlySet<string> = new Set([
+  "npx",
+  "npm",
+  "pnpm",
+  "yarn",
+  "bunx",
+  "bun",
+  "uvx",
+  "uv",
+  "pipx",
+  "node",
+  "deno",
+  "python",
+  "python3",
+  "docker",
+  "podman",
+  "env",
+  "sh",
+  "bash",
+  "cmd",
+]);
+/** Words that tell a runner what to do. */
+const runnerWords: ReadonlySet<string> = new Set(["run", "exec", "dlx", "tool", "x", "/c"]);
+
+function nameOfProgram([command = "", ...args]: readonly string[]): string | undefined {
+  const program = programName(command);
+  if (!runners.has(program)) return routeNameOf(program);
+  const isNamed = (arg: string): boolean =>
+    !arg.startsWith("-") && !runnerWords.has(arg) && !/^\w+=/u.test(arg) && !runners.has(programName(arg));
+  const named = args.find(isNamed);
+  return routeNameOf(named === undefined ? program : programName(named).replace(/@[^@/]*$/u, ""));
+}
+
+function programName(path: string): string {
+  return basename(path.replaceAll("\\", "/")).replace(/\.(?:exe|cmd|bat|[cm]?[jt]s|py|sh)$/iu, "");
+}
+
+function parseHeader(line: string): readonly [name: string, value: string] {
+  const colon = line.indexOf(":");
+  const [name, value] = [line.slice(0, Math.max(colon, 0)).trim(), line.slice(colon + 1).trim()];
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+  } catch {
+    // The value may be a secret, so it is not repeated.
+    throw new UsageError("--upstream-header takes NAME:VALUE, the name and value of an HTTP header");
+  }
+  return [name, value];
+}
+
+function parseVariable(text: string, environment: Environment): readonly [name: string, value: string] {
+  const { name, value } = /^(?<name>[^=\0]+)(?:=(?<value>.*))?$/su.exec(text)?.groups ?? {};
+  if (name === undefined) throw new UsageError("--env takes NAME or NAME=VALUE");
+  const known = value ?? environment[name];
+  if (known === undefined) throw new UsageError(`--env ${name}: this variable is not set; write --env ${name}=VALUE`);
+  // A reference makes it a secret, which is kept out of logs. Other references were for the shell to replace.
+  const isReferable = value === undefined && /^[A-Z_a-z]\w*$/u.test(name);
+  return [name, isReferable ? `\${env:${name}}` : known.replaceAll("${", () => "$${")];
+}

@@ -17,6 +17,9 @@ export type {
   RouteConfig,
   RoutePolicy,
   RouteTimeouts,
+  FederationConfig,
+  MemberConfig,
+  ServerUpstream,
   Upstream,
 } from "./config/config.ts";
 export type { Problem } from "./config/issues.ts";

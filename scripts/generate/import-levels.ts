@@ -7,7 +7,7 @@ export const levels = [
   ["protocol"],
   ["core", "telemetry", "redact"],
   ["transports", "sessions", "auth", "policy", "recorder"],
-  ["config", "demo", "server-kit", "agent-kit", "kong", "bridge"],
+  ["config", "demo", "server-kit", "agent-kit", "kong", "bridge", "federation"],
   ["gateway"],
   ["cli", "index", "testing"],
 ] as const;
@@ -52,6 +52,7 @@ const usedByLevelFour: Readonly<Partial<Record<Unit, readonly Unit[]>>> = {
   "agent-kit": ["transports", "auth"],
   kong: ["policy"],
   bridge: ["transports", "sessions"],
+  federation: ["transports"],
 };
 
 /** Whether code in `from` may import code in `to`. */

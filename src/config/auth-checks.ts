@@ -1,6 +1,6 @@
 import { anonymousName } from "../auth/config.ts";
 import { isLoopback } from "../lib/addresses.ts";
-import type { Config, RouteConfig, RouteAuth } from "./config.ts";
+import { type Config, type RouteAuth, type RouteConfig, serversOf, type ServerUpstream } from "./config.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { closestName } from "../lib/closest-name.ts";
@@ -91,27 +91,40 @@ function routeProblems(
       message: `callers without credentials have no scopes, so \`${anonymousName}\` and \`scopes\` exclude each other`,
     });
   }
-  const { upstream } = route;
-  if (upstream.type === "http" && upstream.credentials !== undefined) {
-    const { header, tokenExchange } = upstream.credentials;
-    if (route.mode === "observe") {
-      problems.push({
-        path: [...upstreamPath, "credentials"],
-        message: "`observe` passes everything through unchanged; put the secret of the upstream in `headers`",
-      });
-    }
-    if (Object.hasOwn(upstream.headers, header?.name ?? "authorization")) {
-      problems.push({
-        path: [...upstreamPath, "headers"],
-        message: `has \`${header?.name ?? "authorization"}\` too, which \`credentials\` write`,
-      });
-    }
-    if (tokenExchange !== undefined && !used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined)) {
-      problems.push({
-        path: [...upstreamPath, "credentials", "tokenExchange"],
-        message: "callers of this route have no token: it has no `jwt` or `introspection` authenticator",
-      });
-    }
+  const hasToken = used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined);
+  for (const { name, server } of serversOf(route.upstream)) {
+    const place = name === undefined ? upstreamPath : [...path, "upstreams", name];
+    problems.push(...credentialProblems(place, server, route.mode, hasToken));
+  }
+  return problems;
+}
+
+function credentialProblems(
+  path: Path,
+  server: ServerUpstream,
+  mode: RouteConfig["mode"],
+  hasToken: boolean,
+): readonly ConfigFinding[] {
+  if (server.type !== "http" || server.credentials === undefined) return [];
+  const problems: ConfigFinding[] = [];
+  const { header, tokenExchange } = server.credentials;
+  if (mode === "observe") {
+    problems.push({
+      path: [...path, "credentials"],
+      message: "`observe` passes everything through unchanged; put the secret of the upstream in `headers`",
+    });
+  }
+  if (Object.hasOwn(server.headers, header?.name ?? "authorization")) {
+    problems.push({
+      path: [...path, "headers"],
+      message: `has \`${header?.name ?? "authorization"}\` too, which \`credentials\` write`,
+    });
+  }
+  if (tokenExchange !== undefined && !hasToken) {
+    problems.push({
+      path: [...path, "credentials", "tokenExchange"],
+      message: "callers of this route have no token: it has no `jwt` or `introspection` authenticator",
+    });
   }
   return problems;
 }

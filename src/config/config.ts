@@ -3,6 +3,7 @@ import type * as z from "zod";
 import type { PolicyConfig } from "../policy/config.ts";
 import type { ValidationSettings } from "../protocol/validation/validate.ts";
 import type { resolveLimits } from "./limits.ts";
+import type { federationConfig } from "./federation.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -58,7 +59,37 @@ export interface RouteAuth {
 export type ParsedUpstream = z.output<typeof upstreamConfig>;
 
 /** A server, discriminated by `type`. */
-export type Upstream = HttpUpstreamConfig | DeepReadonly<Exclude<ParsedUpstream, { readonly type: "http" }>>;
+export type ServerUpstream = HttpUpstreamConfig | DeepReadonly<Exclude<ParsedUpstream, { readonly type: "http" }>>;
+
+/** What is behind a route: a server, or several as one. */
+export type Upstream = ServerUpstream | FederationConfig;
+
+/** Several servers behind one endpoint. */
+export interface FederationConfig extends DeepReadonly<z.output<typeof federationConfig>> {
+  readonly type: "federation";
+  /** In the order of lists. */
+  readonly members: readonly MemberConfig[];
+}
+
+/** A server of a federation. */
+export interface MemberConfig {
+  readonly name: string;
+  /** Empty for bare names. */
+  readonly prefix: string;
+  readonly title: string;
+  /** Patterns of the tools that are offered; undefined for all. */
+  readonly allowedTools: readonly string[] | undefined;
+  readonly required: boolean;
+  readonly upstream: ServerUpstream;
+}
+
+/** The servers behind a route, by name where there are several. */
+export function serversOf(
+  upstream: Upstream,
+): readonly { readonly name: string | undefined; readonly server: ServerUpstream }[] {
+  if (upstream.type !== "federation") return [{ name: undefined, server: upstream }];
+  return upstream.members.map(({ name, upstream: server }) => ({ name, server }));
+}
 
 /** A server over HTTP, with its proxy if there is one. */
 export interface HttpUpstreamConfig extends DeepReadonly<

@@ -2,7 +2,16 @@ import { resolve as resolvePath } from "node:path";
 
 import { isLoopback } from "../lib/addresses.ts";
 import { authProblems, authWarnings, resolveRouteAuth } from "./auth-checks.ts";
-import { type Config, type RouteConfig, type RouteTimeouts, unnamedRoute, type Upstream } from "./config.ts";
+import {
+  type Config,
+  type ParsedUpstream,
+  type RouteConfig,
+  type RouteTimeouts,
+  type ServerUpstream,
+  unnamedRoute,
+  type Upstream,
+} from "./config.ts";
+import { federationProblems } from "./federation-checks.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
@@ -39,7 +48,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
     return {
       name,
       prefixes: named.length === 0 || list.length === 1 ? [...named, ""] : named,
-      upstream: resolveUpstream(route.upstream, surroundings.env, path),
+      upstream: resolveRouteUpstream(route, surroundings.env, path),
       mode: route.mode,
       validation: validationSettings(route.mode, chosenValidation(route.validation ?? written.validation)),
       forwardHeaders: route.forwardHeaders,
@@ -76,6 +85,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...modeProblems(list),
       ...policyProblems(list, written),
       ...validationProblems(list, written),
+      ...federationProblems(placed),
     ],
     warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
   };
@@ -103,7 +113,7 @@ function validationProblems(list: readonly ListedRoute[], { validation }: Parsed
 /** Passing bytes through needs the same transport on both sides. */
 function modeProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) =>
-    written.mode === "observe" && written.upstream.type !== "http"
+    written.mode === "observe" && written.upstream?.type !== "http"
       ? [
           {
             path: [...path, "mode"],
@@ -165,11 +175,21 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
   return { list, problems, warnings };
 }
 
-function resolveUpstream(
-  upstream: ParsedRoute["upstream"],
-  env: Environment,
-  path: (text: string) => string,
-): Upstream {
+function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text: string) => string): Upstream {
+  const { upstream, upstreams = {}, federation } = route;
+  if (upstream !== undefined) return resolveUpstream(upstream, env, path);
+  const members = Object.entries(upstreams).map(([name, { prefix, title, tools, required, ...server }]) => ({
+    name,
+    prefix: prefix ?? name,
+    title: title ?? name,
+    allowedTools: tools?.allow,
+    required,
+    upstream: resolveUpstream(server, env, path),
+  }));
+  return { type: "federation", members, ...federation };
+}
+
+function resolveUpstream(upstream: ParsedUpstream, env: Environment, path: (text: string) => string): ServerUpstream {
   if (upstream.type === "stdio") {
     return upstream.cwd === undefined ? upstream : { ...upstream, cwd: path(upstream.cwd) };
   }
@@ -262,10 +282,22 @@ function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Co
 }
 
 function trustWarnings(list: readonly ListedRoute[]): readonly ConfigFinding[] {
-  return list.flatMap(({ path, written: { upstream } }) => {
-    if (upstream.type !== "http" || upstream.tls?.insecure !== true) return [];
-    const where = path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
-    return [{ path: where, message: "the connection can be read and changed by anyone in between" }];
+  return list.flatMap(({ path, written: { upstream, upstreams = {} } }) => {
+    const own = path[0] === "routes" ? [...path, "upstream"] : path;
+    const servers = [
+      ...(upstream === undefined ? [] : [{ path: own, server: upstream }]),
+      ...Object.entries(upstreams).map(([name, server]) => ({ path: [...path, "upstreams", name], server })),
+    ];
+    return servers.flatMap(({ path: place, server }) =>
+      server.type === "http" && server.tls?.insecure === true
+        ? [
+            {
+              path: [...place, "tls", "insecure"],
+              message: "the connection can be read and changed by anyone in between",
+            },
+          ]
+        : [],
+    );
   });
 }
 

@@ -4,6 +4,7 @@ import { credentialsConfig, routeAuthConfig } from "../auth/config.ts";
 import { policyConfig } from "../policy/config.ts";
 import { headerName } from "../lib/header-name.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
+import { federationConfig, memberConfig, memberName } from "./federation.ts";
 import { corsConfig } from "./listen.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
 import { validationConfig } from "./validation.ts";
@@ -34,7 +35,12 @@ export const upstreamConfig = createUpstreamConfig(credentialsConfig);
 
 /** One entry of `routes`. */
 export const routeConfig = z.strictObject({
-  upstream: upstreamConfig.describe("The server behind this route."),
+  upstream: upstreamConfig.optional().describe("The server behind this route."),
+  upstreams: z
+    .record(memberName, memberConfig)
+    .optional()
+    .describe("Several servers behind this route, by name, instead of `upstream`. Lists follow their order."),
+  federation: federationConfig.prefault({}).describe("How the `upstreams` of this route become one server."),
   mode: z
     .enum(["enforce", "observe"])
     .default("enforce")
@@ -55,4 +61,15 @@ export const routeConfig = z.strictObject({
     .describe("Authentication of this route, where it differs from the general `auth`."),
   policy: policyConfig.optional().describe("Policy of this route, instead of the general `policy`."),
   cors: corsConfig.optional().describe("Browser origins allowed on this route, instead of the general `cors`."),
+});
+
+const missingUpstream = "is missing: expected a server, or several in `upstreams`";
+
+/** One entry of `routes`, with the server or the servers that it needs. */
+export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstreams }, context) => {
+  const hasSeveral = upstreams !== undefined && Object.keys(upstreams).length > 0;
+  if (upstream === undefined && !hasSeveral)
+    context.addIssue({ code: "custom", path: ["upstream"], message: missingUpstream });
+  if (upstream !== undefined && upstreams !== undefined)
+    context.addIssue({ code: "custom", message: "`upstream` and `upstreams` exclude each other" });
 });

@@ -10,7 +10,7 @@ import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./lim
 import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
 import { validationConfig } from "./validation.ts";
-import { routeConfig, routeName, upstreamConfig } from "./routes.ts";
+import { completeRouteConfig, routeName, upstreamConfig } from "./routes.ts";
 
 /** The schema of the configuration. Types, checks, defaults, the JSON schema and the reference page come from it. */
 export const configSchema = z.strictObject({
@@ -46,7 +46,7 @@ export const configSchema = z.strictObject({
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),
   routes: z
-    .record(routeName, routeConfig)
+    .record(routeName, completeRouteConfig)
     .prefault({})
     .describe("Servers by name, each served at `/<name>/mcp`; a single one also at `/mcp`."),
   upstream: upstreamConfig.optional().describe("A single server without a name, served at `/mcp`."),

@@ -117,8 +117,17 @@ export interface TraceLink {
   readonly isSampled: boolean;
 }
 
+/** The server of a federation that a message goes to or comes from. */
+export interface UpstreamTarget {
+  readonly member: string;
+  /** What the message is about, as that server writes it; empty if it is about nothing. */
+  readonly name: string;
+}
+
 /** State that an exchange shares with all its copies. */
 export interface Tracking {
+  /** Where several servers are behind a route: the one that this is about. */
+  upstream?: UpstreamTarget;
   /** The entry among the pending requests; opaque to everything else. */
   entry: unknown;
   /** The span of the exchange, if it is traced. */

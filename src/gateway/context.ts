@@ -16,6 +16,7 @@ import {
   systemTimer,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
+import { createProcessSeals, type Seals } from "../lib/sealing.ts";
 import { OpenWork } from "../core/open-work.ts";
 import type { Diagnostic } from "../protocol/diagnostics.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
@@ -36,6 +37,8 @@ export interface GatewayContext {
   readonly events: EventStore;
   /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
+  /** Seals what clients carry and must not change. */
+  readonly seals: Seals;
   /** Read when needed: a reload changes them in place. */
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
   /** Everything that clients wait for: HTTP requests to the last byte of their answer, and messages to their answer. */
@@ -120,6 +123,7 @@ export function createContext(options: ContextOptions): OwnedContext {
       secret: randomBytes(32),
       limits: suspensionLimits,
     }),
+    seals: createProcessSeals(),
     limits,
     openWork: new OpenWork(),
     newId: () => `${node}-${(counter++).toString(36)}`,

@@ -239,7 +239,7 @@ function openRouteTable(
   deps: Pick<Parameters<typeof createRouteTable>[0], "concurrencyGuard" | "onGone">,
 ): RouteTable {
   const { context, recording, telemetry, audit, watchdog, identity } = services;
-  const { clock, setTimer, log, metrics, limits, suspendedCalls, newId } = context;
+  const { clock, setTimer, log, metrics, limits, suspendedCalls, seals, newId } = context;
   const shared = { clock, setTimer, log, metrics, limits: limits.parse };
   return createRouteTable({
     ...deps,
@@ -257,6 +257,7 @@ function openRouteTable(
       watchdog,
       demo: options.demo ?? missingDemo,
       suspendedCalls,
+      seals,
       onStderr: recording?.onStderr,
       credentials: identity,
     },

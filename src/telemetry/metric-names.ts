@@ -13,6 +13,7 @@ export interface MetricDefinition {
 export const labelMeanings = {
   route: "name of the route in the configuration",
   method: "JSON-RPC method, or `other` if no MCP revision has it",
+  member: "name of the server among the `upstreams` of the route",
   era: "`legacy` or `modern`",
   outcome: "how it ended",
   reason: "why it ended",
@@ -177,6 +178,12 @@ export const metricDefinitions = {
     type: "counter",
     help: "Child processes restarted after they exited.",
     labels: ["route"],
+  },
+  degradedLists: {
+    name: "headgate_degraded_lists_total",
+    type: "counter",
+    help: "Lists that lacked a server of a federation, or showed its list as it was earlier.",
+    labels: ["route", "member"],
   },
   logLinesDropped: {
     name: "headgate_log_lines_dropped_total",

@@ -40,8 +40,8 @@ const clientTls = z
     error: "`certFile` and `keyFile` go together",
   });
 
-/** The `upstream` part of a route: the server behind it. */
-export function createUpstreamConfig<Credentials extends z.ZodType>(credentials: Credentials) {
+/** The forms of a server in a configuration, by the type that each of them becomes. */
+export function createUpstreamForms<Credentials extends z.ZodType>(credentials: Credentials) {
   const http = z.strictObject({
     url: z.string().superRefine(checkUrl).meta({ format: "uri" }).describe("URL of the MCP endpoint, http or https."),
     transport: z
@@ -103,6 +103,15 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(credentials:
       error: "is for the library only: a function that creates a server",
     }),
   });
+  return { http, stdio, demo, inProcess };
+}
+
+/** The error for a server that has none of the forms, or several. */
+export const upstreamFormError = "needs exactly one of `url`, `command` and `demo`";
+
+/** The `upstream` part of a route: the server behind it. */
+export function createUpstreamConfig<Credentials extends z.ZodType>(credentials: Credentials) {
+  const { http, stdio, demo, inProcess } = createUpstreamForms(credentials);
   return z.union(
     [
       http.transform((upstream) => ({ type: "http" as const, ...upstream })),
@@ -110,7 +119,7 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(credentials:
       demo.transform(() => ({ type: "demo" as const })),
       inProcess.transform((upstream) => ({ type: "in-process" as const, ...upstream })),
     ],
-    { error: "needs exactly one of `url`, `command` and `demo`" },
+    { error: upstreamFormError },
   );
 }
 

@@ -10,9 +10,14 @@ export interface LinkEvents {
   /**
    * The upstream sent a notification, a request, or a response without a request. `related` is the exchange on whose
    * stream it arrived, if the transport tells. Messages of one stream are reported in order: the next one waits for the
-   * returned promise.
+   * returned promise. `member` names the server where several are behind the link.
    */
-  message(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void>;
+  message(
+    message: Message,
+    related: Exchange | undefined,
+    context: TransportContext,
+    member?: string,
+  ): void | Promise<void>;
   /** Bytes that are not a message: logged and counted, never forwarded. */
   malformed(bytes: Buffer, reason: string): void;
   /** A failure that no caller waits for, such as sending a cancel: for the log. */

@@ -30,6 +30,8 @@ const readers: Readonly<Record<string, readonly string[]>> = {
   timeouts: ["src/gateway", "src/sessions"],
   shutdown: ["src/gateway"],
   routes: ["src/gateway"],
+  "routes.*.federation": ["src/federation", "src/gateway/upstream"],
+  "routes.*.upstreams": ["src/federation", "src/gateway", "src/auth", "src/transports"],
   upstream: ["src/gateway", "src/auth", "src/transports"],
 };
 

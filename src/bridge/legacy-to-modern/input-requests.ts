@@ -16,7 +16,7 @@ import { idFrom, type Message, type RequestId, type ResultMessage } from "../../
 import { type Capabilities, missingCapabilities, requiredClientCapabilities } from "../../protocol/methods.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
-import { createNotification, synthesizeRequest } from "../synthesize.ts";
+import { createNotification, synthesizeRequest } from "../../core/synthesize.ts";
 import type { ClientFacts } from "./handshake.ts";
 
 /** One entry of `inputRequests`. */

@@ -8,7 +8,7 @@ import { elementsOf, memberInteger, membersOf, memberType, memberValue, typeAt }
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { type ContentKind, type Revision, revisions } from "../../protocol/revisions.ts";
-import { synthesizeMessage, synthesizeResult } from "../synthesize.ts";
+import { synthesizeMessage, synthesizeResult } from "../../core/synthesize.ts";
 
 /** A client's request and the client's revision. */
 export interface ClientRequest {

@@ -8,7 +8,7 @@ import { memberType } from "../../protocol/json/read.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { type Capabilities, methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { createRequest, synthesizeRequest, withReplacements } from "../synthesize.ts";
+import { createRequest, synthesizeRequest, withReplacements } from "../../core/synthesize.ts";
 import type { ToolFacts } from "./tool-cache.ts";
 
 /** What every modern request says about its client (MCP 2026-07-28, Lifecycle). */

@@ -7,7 +7,7 @@ import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberValue } from "../../protocol/json/read.ts";
 import { type Message, readId } from "../../protocol/message.ts";
-import { synthesizeMessage } from "../synthesize.ts";
+import { synthesizeMessage } from "../../core/synthesize.ts";
 
 /** The lists whose changes a server reports. */
 export interface ListChangeSupport {

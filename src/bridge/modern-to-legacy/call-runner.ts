@@ -20,7 +20,7 @@ import type { LegacySession, UpstreamAttempt } from "./legacy-session.ts";
 import { serverInfoMeta } from "./modern-result.ts";
 import { editObject, type MemberChange, type Replacement } from "../../protocol/json/edit.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
-import { withReplacements } from "../synthesize.ts";
+import { withReplacements } from "../../core/synthesize.ts";
 
 /** What the runner needs. */
 export interface CallRunnerDeps {

@@ -2,7 +2,7 @@
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic } from "../../protocol/diagnostics.ts";
 import { messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
-import { synthesizeRequest } from "../synthesize.ts";
+import { synthesizeRequest } from "../../core/synthesize.ts";
 
 /**
  * A request that may be held for minutes. `compact` drops the parsed form and keeps the bytes as a one-byte string,

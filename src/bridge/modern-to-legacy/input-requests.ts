@@ -9,7 +9,7 @@ import { spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberInteger, membersOf, memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
 import { editObject } from "../../protocol/json/edit.ts";
-import { createRequest } from "../synthesize.ts";
+import { createRequest } from "../../core/synthesize.ts";
 
 /** Requests of a legacy server that can become input requests (MCP 2026-07-28, Multi Round-Trip Requests). */
 const inputRequestMethods: ReadonlySet<string> = new Set([

@@ -18,7 +18,7 @@ import {
   requestWithCallback,
   type UpstreamLink,
 } from "../../transports/transport.ts";
-import { createNotification, createRequest } from "../synthesize.ts";
+import { createNotification, createRequest } from "../../core/synthesize.ts";
 import { BridgedCall } from "./bridged-call.ts";
 import type { CompactRequest } from "./compact-request.ts";
 import { toLegacyRequest } from "./call-runner.ts";

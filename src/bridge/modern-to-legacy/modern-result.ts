@@ -5,7 +5,7 @@ import { elementsOf, memberInteger, membersOf, memberSource, memberString, typeA
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { withReplacements } from "../synthesize.ts";
+import { withReplacements } from "../../core/synthesize.ts";
 import { urlElicitationRequired } from "./input-requests.ts";
 
 /** The `_meta` key under which every modern result names its server. */

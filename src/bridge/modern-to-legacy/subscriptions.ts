@@ -11,7 +11,7 @@ import { untilCancelled } from "../until-cancelled.ts";
 import type { LegacySession } from "./legacy-session.ts";
 import { serverInfoKey } from "./modern-result.ts";
 import { editObject, insertMember } from "../../protocol/json/edit.ts";
-import { createNotification, synthesizeMessage, withReplacements } from "../synthesize.ts";
+import { createNotification, synthesizeMessage, withReplacements } from "../../core/synthesize.ts";
 import type { Capabilities } from "../../protocol/methods.ts";
 import { loggingLevels } from "../../protocol/envelope.ts";
 import { metadataOf } from "../../protocol/metadata.ts";

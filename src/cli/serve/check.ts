@@ -57,6 +57,8 @@ function formatUpstream({ upstream }: RouteConfig): string {
       return upstream.url;
     case "stdio":
       return [upstream.command, ...upstream.args].join(" ");
+    case "federation":
+      return upstream.members.map(({ name }) => name).join(", ");
     case "demo":
       return "built-in demo server";
     case "in-process":

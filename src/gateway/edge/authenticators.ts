@@ -10,7 +10,7 @@ import { createJwtAuthenticator } from "../../auth/jwt.ts";
 import { createKeySet } from "../../auth/key-set.ts";
 import { expandScopes } from "../../auth/token-principal.ts";
 import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
-import type { Config } from "../../config/config.ts";
+import { type Config, serversOf } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, Principal } from "../../core/exchange.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
@@ -45,8 +45,9 @@ export function openAuthenticators(
 ): readonly OpenAuthenticator[] {
   const { authenticators, impliedScopes } = config.auth;
   // Tokens are kept only where they will be exchanged.
-  const keepsTokens = Object.values(config.routes).some(
-    ({ upstream }) => upstream.type === "http" && upstream.credentials?.tokenExchange !== undefined,
+  const servers = Object.values(config.routes).flatMap(({ upstream }) => serversOf(upstream));
+  const keepsTokens = servers.some(
+    ({ server }) => server.type === "http" && server.credentials?.tokenExchange !== undefined,
   );
   return Object.entries(authenticators).map(([name, written]) => {
     const madeOf = { name, written, impliedScopes, keepsTokens };

@@ -84,12 +84,13 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
   return (opened) => {
     const { scope } = opened;
     return {
-      message: (message, related, transport) => {
+      message: (message, related, transport, member) => {
         if (message.kind === "result" || message.kind === "error") {
           log.debug({ route, id: shortenName(message.id?.key) }, "upstream answered an unknown request");
           return undefined;
         }
         const exchange = exchangeOf(scope, opened.link, message, related, transport);
+        if (member !== undefined) exchange.tracking.upstream = { member, name: "" };
         const outcome = receive(exchange);
         if (message.kind === "notification") {
           return outcome.then(

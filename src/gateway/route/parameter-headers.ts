@@ -123,6 +123,8 @@ function addTools(table: Map<string, readonly HeaderParameter[]>, tools: unknown
 export interface ParameterFacts {
   readonly tools: ToolHeaders;
   readonly upstreamSeesHeaders: boolean;
+  /** Whether headers are sent, so that changed arguments need changed ones. */
+  readonly sendsHeaders: boolean;
 }
 
 /**
@@ -135,7 +137,7 @@ export function needsParameterHeaders(exchange: Exchange, facts: ParameterFacts,
   if (transport.type !== "http") return false;
   const isChanged =
     message !== original &&
-    facts.upstreamSeesHeaders &&
+    facts.sendsHeaders &&
     memberSource(message, "params.arguments") !== memberSource(original, "params.arguments");
   return isChanged || (isGuarded && (!facts.upstreamSeesHeaders || hasParameters(transport)));
 }
@@ -157,7 +159,7 @@ export async function withParameterHeaders(
     const mismatch = checkParameterHeaders(original, expected, (name) => received[name], "refused");
     if (mismatch !== undefined) throw new GatewayError("header_mismatch", mismatch.message);
   }
-  if (message === original || !facts.upstreamSeesHeaders) return exchange;
+  if (message === original || !facts.sendsHeaders) return exchange;
   const parameters = await parametersOf(exchange, message, facts.tools);
   const computed = mirroredHeadersOf(message, exchange.revision, parameters);
   if (!computed.ok) throw new GatewayError("invalid_params", computed.message);

@@ -20,6 +20,7 @@ import { createMeteringObserver, joinWireObservers, type WireObserver } from "..
 import { createExchangeLog } from "./exchange-log.ts";
 import { createRateGuard } from "./limits.ts";
 import type { ListChanges } from "./list-changes.ts";
+import { createMemberResolution } from "./member-resolution.ts";
 import { messageKinds } from "./message-kinds.ts";
 import { createMessageValidation } from "./message-validation.ts";
 import type { SemanticChecks } from "./semantic-checks.ts";
@@ -136,6 +137,8 @@ export function routeDepsOf(
       messageKinds,
       taskOwners,
       validation.schemasLoaded,
+      // Before everything that decides, so that rules can be about the server behind a name.
+      ...(upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)]),
       interceptors,
       // After everything that could change a message, so that the policy decides about what is sent.
       ...(policy === undefined ? [] : [policy.step]),

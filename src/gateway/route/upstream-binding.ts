@@ -98,6 +98,9 @@ export function createUpstreamBinding(
       get upstreamSeesHeaders() {
         return upstream.seesHeaders();
       },
+      get sendsHeaders() {
+        return (upstream.sendsHeaders ?? upstream.seesHeaders)();
+      },
     },
     get toolHeaders() {
       return upstream.seesHeaders() ? undefined : toolHeaders;

@@ -6,6 +6,8 @@ import { createModernToLegacyLink } from "../../bridge/modern-to-legacy/link.ts"
 import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-calls.ts";
 import type { RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
+import type { Federation } from "../../federation/federation.ts";
+import type { Seals } from "../../lib/sealing.ts";
 import { type Clock, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -25,6 +27,7 @@ import type { LinkEvents } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
 import { probeEra } from "./era-detection.ts";
 import { createEraLinks } from "./era-links.ts";
+import { openFederation } from "./federated-upstream.ts";
 import type { LinkLimits, ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials, openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/pem.ts";
@@ -36,6 +39,10 @@ export interface OpenUpstream {
   readonly linkLimits: LinkLimits;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
   readonly seesHeaders: () => boolean;
+  /** Whether headers that repeat arguments may be sent at all; as `seesHeaders`, if absent. */
+  readonly sendsHeaders?: () => boolean;
+  /** Several servers behind the route, as one. */
+  readonly federation?: Federation;
   /** Where messages go, for traces. */
   readonly destination: Destination;
   /** The connections of an HTTP upstream, for passing bytes through. */
@@ -61,6 +68,8 @@ export interface UpstreamDeps {
   readonly demo: McpServerFactory;
   /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
+  /** Seals what clients carry and must not change. */
+  readonly seals: Seals;
   /** Called with each line that a child writes to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   readonly credentials: CredentialDeps;
@@ -87,6 +96,10 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
       return acrossEras(route, openStdio(route, upstream, deps), deps);
     case "demo":
       return openInProcess(deps.demo, deps);
+    case "federation":
+      return openFederation(route.name, upstream, deps, (member) =>
+        openUpstream({ ...route, name: `${route.name}/${member.name}`, upstream: member.upstream }, deps),
+      );
     case "in-process":
       // The configuration has checked that it is a function; what that returns is up to the caller.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);

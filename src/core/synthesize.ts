@@ -13,22 +13,22 @@ import { parse } from "../protocol/parse.ts";
 // Messages were within the limits when they came in; wrapping them may exceed size or depth.
 const synthesisLimits = { ...defaultLimits, maxBytes: Number.MAX_SAFE_INTEGER, maxDepth: 1000 };
 
-/** Parses a message that the bridge has written. Lenient, because a lenient route may have let its parts in. */
+/** Parses a message that the gateway has written. Lenient, because a lenient route may have let its parts in. */
 export function synthesizeMessage(json: string | Buffer): Message {
   const bytes = typeof json === "string" ? Buffer.from(json) : json;
   const outcome = parse(bytes, { revision: "unknown", mode: "observe", limits: synthesisLimits });
   if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new GatewayError("internal", "the bridge wrote an invalid message", {
+  throw new GatewayError("internal", "the gateway wrote an invalid message", {
     cause: outcome.ok ? "a batch" : outcome.failure,
   });
 }
 
-/** Parses a request that the bridge has written. */
+/** Parses a request that the gateway has written. */
 export function synthesizeRequest(json: string | Buffer): RequestMessage {
   return expectKind(synthesizeMessage(json), "request");
 }
 
-/** Parses a result that the bridge has written. */
+/** Parses a result that the gateway has written. */
 export function synthesizeResult(json: string | Buffer): ResultMessage {
   return expectKind(synthesizeMessage(json), "result");
 }
@@ -53,6 +53,6 @@ export function withReplacements<Kind extends Message>(message: Kind, replacemen
 }
 
 function expectKind<Kind extends Message["kind"]>(message: Message, kind: Kind): Extract<Message, { kind: Kind }> {
-  if (message.kind !== kind) throw new GatewayError("internal", `the bridge wrote a ${message.kind}, not a ${kind}`);
+  if (message.kind !== kind) throw new GatewayError("internal", `the gateway wrote a ${message.kind}, not a ${kind}`);
   return message as Extract<Message, { kind: Kind }>;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "./synthesize.ts";
+import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "../core/synthesize.ts";
 
 describe("a synthesized message", () => {
   it("is refused when it is invalid or of another kind", () => {

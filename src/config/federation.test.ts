@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+
+import { parseConfig } from "./load.ts";
+import type { ConfigInput } from "./schema.ts";
+
+type RouteInput = NonNullable<ConfigInput["routes"]>[string];
+
+const demo = { demo: true } as const;
+
+function problemsOf(route: RouteInput): readonly string[] {
+  const parsed = parseConfig({ routes: { all: route } });
+  return parsed.ok ? [] : parsed.problems.map(({ path, message }) => `${path}: ${message}`);
+}
+
+describe("a route with several servers", () => {
+  it("keeps their order and names them after their keys", () => {
+    const parsed = parseConfig({
+      routes: { all: { upstreams: { b: demo, a: { ...demo, prefix: "x", title: "The A", required: true } } } },
+    });
+    expect(parsed.ok && parsed.config.routes["all"]?.upstream).toMatchObject({
+      type: "federation",
+      separator: "__",
+      nameLength: 64,
+      listing: { wait: 3000, stale: 600_000, page: 1000, partial: "allow" },
+      members: [
+        { name: "b", prefix: "b", title: "b", required: false, upstream: { type: "demo" } },
+        { name: "a", prefix: "x", title: "The A", required: true, upstream: { type: "demo" } },
+      ],
+    });
+  });
+
+  it.each<[string, RouteInput, string]>([
+    ["no server", { upstreams: {} }, "routes.all.upstream: is missing: expected a server, or several in `upstreams`"],
+    [
+      "both forms",
+      { upstream: demo, upstreams: { a: demo } },
+      "routes.all: `upstream` and `upstreams` exclude each other",
+    ],
+    [
+      "a name with the separator",
+      { upstreams: { a__b: demo } },
+      "routes.all.upstreams.a__b: the prefix `a__b` contains the separator `__`; set another `prefix`",
+    ],
+    [
+      "a prefix that runs into the separator",
+      { upstreams: { ax: demo }, federation: { separator: "xx" } },
+      "routes.all.upstreams.ax: the prefix `ax` contains the separator `xx`; set another `prefix`",
+    ],
+    [
+      "a prefix twice",
+      { upstreams: { a: demo, b: { ...demo, prefix: "a" } } },
+      "routes.all.upstreams.b: has the prefix `a`, as `a` has; set another `prefix`",
+    ],
+    [
+      "instructions of nobody",
+      { upstreams: { a: demo }, federation: { instructions: { from: "b" } } },
+      "routes.all.federation.instructions.from: no server `b` in `upstreams`",
+    ],
+    [
+      "a server in two forms",
+      { upstreams: { a: { url: "https://example.com/mcp", command: "x" } as never } },
+      "routes.all.upstreams.a: needs exactly one of `url`, `command` and `demo`",
+    ],
+    [
+      "credentials without a token to exchange",
+      {
+        upstreams: {
+          a: {
+            url: "https://example.com/mcp",
+            credentials: {
+              tokenExchange: { tokenEndpoint: "https://example.com/token", clientId: "x", clientSecret: "y" },
+            },
+          },
+        },
+      },
+      "routes.all.upstreams.a.credentials.tokenExchange: callers of this route have no token: it has no `jwt` or `introspection` authenticator",
+    ],
+  ])("refuses %s", (_name, route, problem) => {
+    expect(problemsOf(route)).toEqual([problem]);
+  });
+});

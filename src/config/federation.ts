@@ -1,0 +1,83 @@
+import * as z from "zod";
+
+import { credentialsConfig } from "../auth/config.ts";
+import { durationField } from "../lib/duration.ts";
+import { createUpstreamForms, upstreamFormError } from "../transports/config.ts";
+
+const nameForm = /^[\dA-Za-z](?:[\w-]*[\dA-Za-z])?$/u;
+
+/** The name of a server among the `upstreams` of a route. */
+export const memberName = z
+  .string()
+  .max(32)
+  .regex(nameForm, { error: "is not a name: letters, digits, and `_` or `-` between them" });
+
+const memberShape = {
+  prefix: z
+    .union([z.literal(""), memberName])
+    .optional()
+    .describe("What the names of its tools and prompts begin with. Default: its name. Empty for bare names."),
+  title: z.string().min(1).max(100).optional().describe("Its name for people. Default: its name."),
+  tools: z
+    .strictObject({
+      allow: z.array(z.string().min(1)).describe("Names as the server writes them; `*` stands for any characters."),
+    })
+    .optional()
+    .describe("Which of its tools are offered. Default: all."),
+  required: z
+    .boolean()
+    .default(false)
+    .describe("Whether a list without this server is an error. Otherwise the list says what is missing."),
+};
+
+const { http, stdio, demo, inProcess } = createUpstreamForms(credentialsConfig);
+
+/** One entry of `upstreams`. */
+export const memberConfig = z.union(
+  [
+    http.extend(memberShape).transform((member) => ({ type: "http" as const, ...member })),
+    stdio.extend(memberShape).transform((member) => ({ type: "stdio" as const, ...member })),
+    demo.extend(memberShape).transform(({ demo: _demo, ...member }) => ({ type: "demo" as const, ...member })),
+    inProcess.extend(memberShape).transform((member) => ({ type: "in-process" as const, ...member })),
+  ],
+  { error: upstreamFormError },
+);
+
+/** `federation`: how several servers become one. */
+export const federationConfig = z.strictObject({
+  separator: z
+    .string()
+    .regex(/^[\w./-]{1,8}$/u, { error: "expected 1 to 8 letters, digits, `_`, `-`, `.` or `/`" })
+    .default("__")
+    .describe("What stands between prefix and name."),
+  nameLength: z
+    .int()
+    .min(32)
+    .max(128)
+    .default(64)
+    .describe("Longest name of a tool or prompt. Longer ones are cut and end in a digest."),
+  listing: z
+    .strictObject({
+      wait: durationField("3s").describe("How long a list, a handshake or a subscription waits for a server."),
+      stale: durationField("10m").describe("How long the last list of a server that fails is used instead."),
+      page: z.int().min(1).max(10_000).default(1000).describe("Most entries of one page."),
+      partial: z
+        .enum(["allow", "refuse"])
+        .default("allow")
+        .describe("Whether a list may lack a server that fails; it then says so in `_meta`."),
+    })
+    .prefault({})
+    .describe("How lists are put together."),
+  instructions: z
+    .union([z.strictObject({ from: memberName.describe("Name of the server.") }), z.string()])
+    .default("merged")
+    .describe("What clients get as `instructions`: `merged`, those `from` one server, or a text of your own."),
+  serverInfo: z
+    .strictObject({
+      name: z.string().min(1).describe("Name of the server."),
+      version: z.string().min(1).default("1").describe("Version of the server."),
+      title: z.string().min(1).optional().describe("Its name for people."),
+    })
+    .optional()
+    .describe("How the federation names itself. Default: the name of the route."),
+});

@@ -1,0 +1,153 @@
+import { createHash } from "node:crypto";
+
+import { BoundedMap } from "../lib/bounded-map.ts";
+import { createGlobTest } from "../lib/glob.ts";
+import type { FederationOptions, MemberOptions } from "./member-options.ts";
+
+/** What has a name of the server's choice; resources have URIs. */
+export type NamedKind = "tool" | "prompt";
+
+/** What a name that clients use stands for. */
+export interface Target {
+  readonly member: string;
+  /** The name as the server writes it. */
+  readonly name: string;
+}
+
+/**
+ * What a name stands for. `unlisted` means that the lists of these members have to be read first: the name is cut, or
+ * several members have bare names.
+ */
+export type Resolution =
+  | { readonly type: "target"; readonly target: Target }
+  | { readonly type: "unlisted"; readonly members: readonly string[] }
+  | { readonly type: "unknown" };
+
+const unknown: Resolution = { type: "unknown" };
+const digestLength = 8;
+const cutForm = /_[\da-z]{8}$/u;
+/** How many cut names are remembered; the lists bring back what is forgotten. */
+const maxCutNames = 100_000;
+
+/**
+ * The names under which a federation offers what its members have. A name is a pure function of the configuration and of
+ * (member, name): no other server, and no list, can change what a name means, so nobody gets a rule that was written for
+ * another tool.
+ */
+export class AdvertisedNames {
+  readonly #members: readonly MemberOptions[];
+  readonly #bare: readonly MemberOptions[];
+  readonly #separator: string;
+  readonly #maxLength: number;
+  readonly #isAllowed: ReadonlyMap<string, (tool: string) => boolean>;
+  /** Cut names that were seen in lists, with what they stand for. Two that come out equal stand for nothing. */
+  readonly #cut = new BoundedMap<string, Target | "clash">(maxCutNames);
+  /** The names of members with bare names, as their last complete lists have them. */
+  readonly #listed = new Map<string, ReadonlySet<string>>();
+
+  constructor({ members, separator, nameLength }: Pick<FederationOptions, "members" | "separator" | "nameLength">) {
+    this.#members = members;
+    this.#bare = members.filter(({ prefix }) => prefix === "");
+    this.#separator = separator;
+    this.#maxLength = nameLength;
+    this.#isAllowed = new Map(members.map(({ name, allowedTools }) => [name, createGlobTest(allowedTools)]));
+  }
+
+  /** The name that clients see; undefined if it is not offered. */
+  advertise(member: MemberOptions, kind: NamedKind, name: string): string | undefined {
+    if (!this.#isOffered(member, kind, name)) return undefined;
+    const full = member.prefix === "" ? name : `${member.prefix}${this.#separator}${name}`;
+    // A bare name must not look like one of another member, whether or not that has such a tool today.
+    if (member.prefix === "" && this.#ownerByPrefix(name) !== undefined) return undefined;
+    if (!this.#isCut(full)) return full;
+    const cut = `${full.slice(0, this.#maxLength - digestLength - 1)}_${digestOf(member.name, name)}`;
+    const known = this.#cut.get(`${kind} ${cut}`);
+    const isSame = known === undefined || (known !== "clash" && known.member === member.name && known.name === name);
+    if (known === undefined) this.#cut.set(`${kind} ${cut}`, { member: member.name, name });
+    else if (!isSame) this.#cut.set(`${kind} ${cut}`, "clash");
+    return cut;
+  }
+
+  /** Remembers the complete list of a member. */
+  learn(member: MemberOptions, kind: NamedKind, names: Iterable<string>): void {
+    if (member.prefix === "" && this.#bare.length > 1) this.#listed.set(`${kind} ${member.name}`, new Set(names));
+  }
+
+  /** Whether several members advertise this name, so that it stands for nothing. */
+  isClash(kind: NamedKind, advertised: string): boolean {
+    if (this.#cut.get(`${kind} ${advertised}`) === "clash") return true;
+    if (this.#bare.length < 2 || this.#ownerByPrefix(advertised) !== undefined) return false;
+    return this.#bareOwners(kind, advertised).length > 1;
+  }
+
+  /** Members whose lists are needed before any bare name stands for something. */
+  unlisted(kind: NamedKind): readonly string[] {
+    if (this.#bare.length < 2) return [];
+    return this.#bare.map(({ name }) => name).filter((name) => !this.#listed.has(`${kind} ${name}`));
+  }
+
+  /** What a name stands for. */
+  resolve(kind: NamedKind, advertised: string): Resolution {
+    const owner = this.#ownerByPrefix(advertised);
+    if (owner === undefined) return this.#resolveBare(kind, advertised);
+    if (this.#isCut(advertised)) return this.#resolveCut(kind, advertised, [owner.name]);
+    const name = advertised.slice(owner.prefix.length + this.#separator.length);
+    return this.#targetOf(owner, kind, name);
+  }
+
+  #resolveBare(kind: NamedKind, advertised: string): Resolution {
+    const [only, another] = this.#bare;
+    if (only === undefined) return unknown;
+    if (this.#isCut(advertised)) {
+      return this.#resolveCut(
+        kind,
+        advertised,
+        this.#bare.map(({ name }) => name),
+      );
+    }
+    if (another === undefined) return this.#targetOf(only, kind, advertised);
+    const unlisted = this.unlisted(kind);
+    if (unlisted.length > 0) return { type: "unlisted", members: unlisted };
+    const [owner, second] = this.#bareOwners(kind, advertised);
+    if (owner === undefined) return { type: "unlisted", members: this.#bare.map(({ name }) => name) };
+    return second === undefined ? this.#targetOf(owner, kind, advertised) : unknown;
+  }
+
+  #resolveCut(kind: NamedKind, advertised: string, members: readonly string[]): Resolution {
+    const target = this.#cut.get(`${kind} ${advertised}`);
+    if (target === "clash" || advertised.length > this.#maxLength) return unknown;
+    return target === undefined ? { type: "unlisted", members } : { type: "target", target };
+  }
+
+  #targetOf(member: MemberOptions, kind: NamedKind, name: string): Resolution {
+    if (name === "" || !this.#isOffered(member, kind, name)) return unknown;
+    return { type: "target", target: { member: member.name, name } };
+  }
+
+  #bareOwners(kind: NamedKind, name: string): readonly MemberOptions[] {
+    return this.#bare.filter((member) => this.#listed.get(`${kind} ${member.name}`)?.has(name) === true);
+  }
+
+  #isOffered(member: MemberOptions, kind: NamedKind, name: string): boolean {
+    return kind !== "tool" || this.#isAllowed.get(member.name)?.(name) === true;
+  }
+
+  /** Prefixes do not contain the separator, so at most one fits. */
+  #ownerByPrefix(advertised: string): MemberOptions | undefined {
+    const end = advertised.indexOf(this.#separator);
+    if (end <= 0) return undefined;
+    return this.#members.find(({ prefix }) => prefix.length === end && advertised.startsWith(prefix));
+  }
+
+  /** A name of full length that looks cut is cut too, so that a name is never both. */
+  #isCut(full: string): boolean {
+    return full.length > this.#maxLength || (full.length === this.#maxLength && cutForm.test(full));
+  }
+}
+
+function digestOf(member: string, name: string): string {
+  const digest = createHash("sha256")
+    .update(JSON.stringify([member, name]))
+    .digest();
+  return digest.readBigUInt64BE().toString(36).padStart(13, "0").slice(-digestLength);
+}

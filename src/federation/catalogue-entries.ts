@@ -1,0 +1,103 @@
+import { createHash } from "node:crypto";
+
+import { BoundedMap } from "../lib/bounded-map.ts";
+import { isObject } from "../lib/is-object.ts";
+import { editObject } from "../protocol/json/edit.ts";
+import { type Span, spanOf } from "../protocol/json/outline.ts";
+import { decodeString, elementsOf, membersOf, typeAt } from "../protocol/json/read.ts";
+import type { ResultMessage } from "../protocol/message.ts";
+import type { AdvertisedNames } from "./advertised-names.ts";
+import type { ListFacts } from "./list-facts.ts";
+import { advertisedTask } from "./member-messages.ts";
+import type { MemberOptions } from "./member-options.ts";
+import type { UriOwners } from "./uri-owners.ts";
+
+/** An entry of a member's list. */
+export interface CatalogueEntry {
+  /** The name as the server writes it, or the URI, URI template or task id. */
+  readonly name: string;
+  /** The name that clients see. */
+  readonly advertised: string;
+  /** The JSON text that clients see. */
+  readonly json: string;
+}
+
+/** Reads the entries of a member's lists. */
+export interface EntryReader {
+  /** The entries of a page in order; those that are not offered are left out. */
+  read(facts: ListFacts, page: ResultMessage): readonly CatalogueEntry[];
+}
+
+/** How many pages of a member are shared between sessions that read the same. */
+const maxShared = 256;
+
+/**
+ * Creates the reader of one member. Pages with the same bytes become the same entries: many sessions list the same tools,
+ * and must not each keep a copy.
+ */
+export function createEntryReader(member: MemberOptions, names: AdvertisedNames, uris: UriOwners): EntryReader {
+  const shared = new BoundedMap<string, readonly CatalogueEntry[]>(maxShared);
+
+  function toEntry(facts: ListFacts, bytes: Buffer, span: Span): CatalogueEntry | undefined {
+    const name = nameIn(bytes, span, facts.key);
+    if (name === undefined) return undefined;
+    if (facts.key === "taskId") {
+      const advertised = advertisedTask(member.name, name);
+      return { name, advertised, json: withName(bytes, span, facts.key, advertised) };
+    }
+    if (facts.named === undefined)
+      return { name, advertised: name, json: bytes.toString("utf8", span.start, span.end) };
+    const advertised = names.advertise(member, facts.named, name);
+    if (advertised === undefined) return undefined;
+    return { name, advertised, json: withName(bytes, span, facts.key, advertised) };
+  }
+
+  return {
+    read: (facts, page) => {
+      const list = listSpan(facts, page);
+      if (list === undefined) return [];
+      const { bytes } = page;
+      const digest = createHash("sha256").update(bytes.subarray(list.start, list.end)).digest("base64url");
+      const key = `${facts.method} ${digest}`;
+      const known = shared.touch(key);
+      if (known !== undefined) return known;
+      const entries = [...elementsOf(bytes, list)].flatMap((span) => toEntry(facts, bytes, span) ?? []);
+      if (facts.key === "uri") for (const { name } of entries) uris.learn(member.name, name);
+      if (facts.key === "uriTemplate") for (const { name } of entries) uris.learnTemplate(member.name, name);
+      shared.set(key, entries);
+      return entries;
+    },
+  };
+}
+
+function withName(bytes: Buffer, entry: Span, key: ListFacts["key"], name: string): string {
+  return editObject(bytes, entry, (member) => (member === key ? { json: JSON.stringify(name) } : "keep")).toString();
+}
+
+function listSpan(facts: ListFacts, page: ResultMessage): Span | undefined {
+  const { bytes, outline } = page;
+  if (facts.span !== undefined) return arrayAt(bytes, spanOf(outline, facts.span));
+  const result = spanOf(outline, "result");
+  if (result === undefined || typeAt(bytes, result.start) !== "object") return undefined;
+  const member = [...membersOf(bytes, result)].find(({ name }) => name === facts.member);
+  return arrayAt(bytes, member?.value);
+}
+
+function arrayAt(bytes: Buffer, span: Span | undefined): Span | undefined {
+  return span !== undefined && typeAt(bytes, span.start) === "array" ? span : undefined;
+}
+
+function nameIn(bytes: Buffer, element: Span, key: ListFacts["key"]): string | undefined {
+  if (typeAt(bytes, element.start) !== "object") return undefined;
+  for (const { name, value } of membersOf(bytes, element)) {
+    if (name !== key) continue;
+    return typeAt(bytes, value.start) === "string" ? decodeString(bytes, value.start, value.end) : undefined;
+  }
+  return undefined;
+}
+
+/** The details of a capability; undefined if it is not declared. */
+export function capabilityOf(capabilities: unknown, name: string): Readonly<Record<string, unknown>> | undefined {
+  const details = isObject(capabilities) ? capabilities[name] : undefined;
+  return isObject(details) ? details : undefined;
+}

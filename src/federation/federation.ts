@@ -1,0 +1,177 @@
+import type { Clock, Exchange, SetTimer } from "../core/exchange.ts";
+import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
+import type { Seals } from "../lib/sealing.ts";
+import { isObject } from "../lib/is-object.ts";
+import { memberString, memberValue } from "../protocol/json/read.ts";
+import type { Message } from "../protocol/message.ts";
+import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./advertised-names.ts";
+import { capabilityOf, createEntryReader, type EntryReader } from "./catalogue-entries.ts";
+import { createListCursors, type ListCursors } from "./list-cursor.ts";
+import { type ListFacts, listFacts } from "./list-facts.ts";
+import type { Degraded } from "./list-filler.ts";
+import { createRequestStates, type RequestStates, taskTarget } from "./member-messages.ts";
+import type { FederationOptions, MemberOptions } from "./member-options.ts";
+import type { ServerFacts } from "./server-facts.ts";
+import { UriOwners } from "./uri-owners.ts";
+
+export interface FederationDeps {
+  readonly options: FederationOptions;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly seals: Pick<Seals, "cursor" | "requestState">;
+  /** A list lacked a member, or showed it as it was earlier. */
+  readonly onDegraded: (method: string, degraded: Degraded) => void;
+}
+
+/** A link of the federation, for reading what names and URIs its members have. */
+export interface ListSource {
+  readAll(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void>;
+}
+
+const none: readonly Target[] = [];
+
+/** Several servers as one: what all links of it share. */
+export class Federation {
+  readonly options: FederationOptions;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly names: AdvertisedNames;
+  readonly uris: UriOwners;
+  readonly cursors: ListCursors;
+  readonly states: RequestStates;
+  readonly onDegraded: FederationDeps["onDegraded"];
+  /** What members said about themselves when they were last reached. */
+  readonly facts = new Map<string, ServerFacts>();
+  /** The link of all modern requests, and those of sessions. */
+  modernSource: ListSource | undefined;
+  readonly sessionSources = new WeakMap<object, ListSource>();
+  readonly #members: ReadonlyMap<string, MemberOptions>;
+  readonly #readers: ReadonlyMap<string, EntryReader>;
+
+  constructor({ options, clock, setTimer, seals, onDegraded }: FederationDeps) {
+    this.options = options;
+    this.clock = clock;
+    this.setTimer = setTimer;
+    this.names = new AdvertisedNames(options);
+    this.uris = new UriOwners(options.members);
+    this.cursors = createListCursors(seals.cursor);
+    this.states = createRequestStates(seals.requestState);
+    this.onDegraded = onDegraded;
+    this.#members = new Map(options.members.map((member) => [member.name, member]));
+    this.#readers = new Map(
+      options.members.map((member) => [member.name, createEntryReader(member, this.names, this.uris)]),
+    );
+  }
+
+  member(name: string): MemberOptions | undefined {
+    return this.#members.get(name);
+  }
+
+  readerOf({ name }: MemberOptions): EntryReader {
+    const reader = this.#readers.get(name);
+    if (reader === undefined) throw new TypeError(`no member ${name}`);
+    return reader;
+  }
+
+  /**
+   * What a request is about, as its member writes it. Several only for a URI that nobody has listed: then any of these
+   * members may have it. None where the request is about nothing, or about something unknown.
+   */
+  targetsOf(exchange: Exchange): MaybePromise<readonly Target[]> {
+    const { message } = exchange;
+    if (message.kind !== "request") return none;
+    switch (message.method) {
+      case "tools/call":
+        return this.#named(exchange, "tool", memberString(message, "params.name"));
+      case "prompts/get":
+        return this.#named(exchange, "prompt", memberString(message, "params.name"));
+      case "resources/read":
+      case "resources/subscribe":
+      case "resources/unsubscribe":
+        return this.#located(exchange, memberString(message, "params.uri"));
+      case "completion/complete":
+        return this.#referenced(exchange, message);
+      case "tasks/get":
+      case "tasks/cancel":
+      case "tasks/update":
+      case "tasks/result":
+        return this.#task(memberString(message, "params.taskId"));
+      default:
+        return none;
+    }
+  }
+
+  /** What the entry of a list stands for; undefined if it is not known. */
+  entryTarget(exchange: Exchange, kind: string, name: string): Target | undefined {
+    if (kind === "tool" || kind === "prompt") {
+      const resolution = this.names.resolve(kind, name);
+      return resolution.type === "target" ? resolution.target : undefined;
+    }
+    const member = this.uris.ownerOf(exchange.principal, name);
+    return member === undefined ? undefined : { member, name };
+  }
+
+  #named(exchange: Exchange, kind: NamedKind, name: string | undefined): MaybePromise<readonly Target[]> {
+    if (name === undefined) return none;
+    const resolution = this.names.resolve(kind, name);
+    const source = this.#sourceFor(exchange);
+    if (resolution.type !== "unlisted" || source === undefined) return targetsIn(resolution);
+    const facts = listFacts(kind === "tool" ? "tools/list" : "prompts/list");
+    return source.readAll(exchange, facts, resolution.members).then(() => targetsIn(this.names.resolve(kind, name)));
+  }
+
+  #located(exchange: Exchange, uri: string | undefined): MaybePromise<readonly Target[]> {
+    if (uri === undefined) return none;
+    const { principal } = exchange;
+    const owner = this.uris.ownerOf(principal, uri);
+    const source = this.#sourceFor(exchange);
+    if (owner !== undefined || source === undefined) return owner === undefined ? none : [{ member: owner, name: uri }];
+    const candidates = this.#membersWith("resources");
+    const [only, another] = candidates;
+    if (only !== undefined && another === undefined) return [{ member: only, name: uri }];
+    const reading = [
+      source.readAll(exchange, listFacts("resources/list"), candidates),
+      source.readAll(exchange, listFacts("resources/templates/list"), candidates),
+    ];
+    return Promise.all(reading).then(() => {
+      const found = this.uris.ownerOf(principal, uri);
+      return (found === undefined ? candidates : [found]).map((member) => ({ member, name: uri }));
+    });
+  }
+
+  #referenced(exchange: Exchange, message: Message): MaybePromise<readonly Target[]> {
+    const reference: unknown = memberValue(message, "params.ref");
+    if (!isObject(reference)) return none;
+    const { type, name, uri } = reference;
+    if (type === "ref/prompt" && typeof name === "string") return this.#named(exchange, "prompt", name);
+    if (type !== "ref/resource" || typeof uri !== "string") return none;
+    const targets = this.#located(exchange, uri);
+    return isPromise(targets) ? targets.then(onlyOne) : onlyOne(targets);
+  }
+
+  #task(id: string | undefined): readonly Target[] {
+    const target = id === undefined ? undefined : taskTarget(id);
+    return target === undefined || !this.#members.has(target.member) ? none : [target];
+  }
+
+  /** Members that have a capability, or may have it because nobody has reached them yet. */
+  #membersWith(capability: string): readonly string[] {
+    return [...this.#members.keys()].filter((name) => {
+      const facts = this.facts.get(name);
+      return facts === undefined || capabilityOf(facts.capabilities, capability) !== undefined;
+    });
+  }
+
+  #sourceFor({ session }: Exchange): ListSource | undefined {
+    return session === undefined ? this.modernSource : this.sessionSources.get(session);
+  }
+}
+
+function targetsIn(resolution: Resolution): readonly Target[] {
+  return resolution.type === "target" ? [resolution.target] : none;
+}
+
+/** A completion must not be asked of servers that the reference is not about. */
+function onlyOne(targets: readonly Target[]): readonly Target[] {
+  return targets.length === 1 ? targets : none;
+}

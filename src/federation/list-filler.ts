@@ -1,0 +1,257 @@
+import type { Clock, Exchange, SetTimer } from "../core/exchange.ts";
+import { GatewayError } from "../errors.ts";
+import type { AdvertisedNames } from "./advertised-names.ts";
+import type { Catalogue, PageOutcome } from "./catalogue.ts";
+import type { CatalogueEntry } from "./catalogue-entries.ts";
+import type { ListPlace } from "./list-cursor.ts";
+import type { ListFacts } from "./list-facts.ts";
+import type { FederationOptions, ListingOptions, MemberOptions } from "./member-options.ts";
+
+/** A member that a list lacks, or shows as it was earlier. */
+export interface Degraded {
+  readonly upstream: string;
+  readonly reason: string;
+  /** Whether its last list is shown instead. */
+  readonly stale: boolean;
+}
+
+/** A page of a federation's list. */
+export interface FilledPage {
+  readonly entries: readonly (CatalogueEntry & { readonly member: string })[];
+  readonly next: ListPlace | undefined;
+  readonly degraded: readonly Degraded[];
+  /** How long all parts may be cached, and whether they are the same for everybody. */
+  readonly ttlMs: number;
+  readonly isPublic: boolean;
+}
+
+export interface ListFillerDeps {
+  readonly clock: Clock;
+  readonly options: Pick<FederationOptions, "members" | "listing">;
+  readonly names: AdvertisedNames;
+  readonly setTimer: SetTimer;
+  /** What a member has listed to the caller of an exchange. */
+  readonly catalogueOf: (member: MemberOptions, exchange: Exchange) => Catalogue;
+}
+
+/** Pages that are read of one member for one page of ours: empty ones must not hold up a request for ever. */
+const maxPagesPerFill = 100;
+/** Pages of one member in all: a server whose cursors never end is left there. */
+const maxPages = 1000;
+/** How long a list that lacks a member may be cached. */
+const degradedTtlMs = 5000;
+
+/** A list that is being filled. */
+interface Filling {
+  readonly exchange: Exchange;
+  readonly facts: ListFacts;
+  readonly entries: (CatalogueEntry & { readonly member: string })[];
+  readonly degraded: Degraded[];
+  /** Members that answered with a list, and those that do not have such lists. */
+  readonly answered: Set<string>;
+  absent: number;
+  /** First pages that were asked for at once, so that several slow members take the time of one. */
+  readonly firstPages: Map<string, Promise<PageOutcome>>;
+  /** Monotonic milliseconds until which first pages are waited for. */
+  readonly deadline: number;
+  ttlMs: number;
+  isPublic: boolean;
+}
+
+/**
+ * Puts the lists of members together: members in configured order, entries in theirs, so that lists are stable and prompt
+ * caches stay warm.
+ */
+export class ListFiller {
+  readonly #deps: ListFillerDeps;
+  readonly #members: readonly MemberOptions[];
+  readonly #listing: ListingOptions;
+
+  constructor(deps: ListFillerDeps) {
+    this.#deps = deps;
+    this.#members = deps.options.members;
+    this.#listing = deps.options.listing;
+  }
+
+  /** One page, from a place on. Throws if nobody answers, or a required member does not. */
+  async fill(exchange: Exchange, facts: ListFacts, place: ListPlace | undefined): Promise<FilledPage> {
+    const filling: Filling = {
+      exchange,
+      facts,
+      entries: [],
+      degraded: [],
+      answered: new Set(),
+      absent: 0,
+      firstPages: new Map(),
+      deadline: this.#deps.clock.now() + this.#listing.wait,
+      ttlMs: Number.MAX_SAFE_INTEGER,
+      isPublic: true,
+    };
+    if (place === undefined) {
+      for (const member of this.#members)
+        filling.firstPages.set(member.name, this.#deps.catalogueOf(member, exchange).read(exchange, facts, undefined));
+    }
+    if (facts.named !== undefined) await this.readAll(exchange, facts, this.#deps.names.unlisted(facts.named));
+    let next: ListPlace | undefined = this.#placeIn(place);
+    for (let index = next.index; index < this.#members.length; index++) {
+      next = await this.#takeFrom(filling, next ?? this.#startOf(index));
+      if (next !== undefined) break;
+      if (index + 1 < this.#members.length && filling.entries.length >= this.#listing.page) {
+        next = this.#startOf(index + 1);
+        break;
+      }
+    }
+    this.#checkMissing(filling, place === undefined);
+    const { entries, degraded, ttlMs, isPublic } = filling;
+    const cacheMs = degraded.length === 0 ? ttlMs : Math.min(ttlMs, degradedTtlMs);
+    return { entries, next, degraded, ttlMs: cacheMs === Number.MAX_SAFE_INTEGER ? 0 : cacheMs, isPublic };
+  }
+
+  /** A page as the member has it now, or what is remembered of it if that takes too long. */
+  async #readPage(filling: Filling, member: MemberOptions, cursor: string | undefined): Promise<PageOutcome> {
+    const { exchange, facts } = filling;
+    const catalogue = this.#deps.catalogueOf(member, exchange);
+    const first = cursor === undefined ? filling.firstPages.get(member.name) : undefined;
+    const waitMs = first === undefined ? this.#listing.wait : Math.max(0, filling.deadline - this.#deps.clock.now());
+    const outcome = await this.#within(waitMs, first ?? catalogue.read(exchange, facts, cursor));
+    if (outcome.type !== "failed") return outcome;
+    const known = catalogue.recall(facts, cursor, this.#listing.stale);
+    note(filling, member, outcome.reason, known !== undefined);
+    return known ?? outcome;
+  }
+
+  #within(ms: number, reading: Promise<PageOutcome>): Promise<PageOutcome> {
+    return new Promise((resolve) => {
+      const stop = this.#deps.setTimer(ms, () => {
+        resolve({ type: "failed", reason: "the server did not answer in time" });
+      });
+      void reading.then((outcome) => {
+        stop();
+        resolve(outcome);
+      });
+    });
+  }
+
+  #shown(filling: Filling, member: MemberOptions, entries: readonly CatalogueEntry[]): CatalogueEntry[] {
+    const { named } = filling.facts;
+    if (named === undefined) return [...entries];
+    const unlisted = member.prefix === "" ? this.#deps.names.unlisted(named) : [];
+    if (unlisted.length > 0) {
+      const reason = `bare names are offered once the list of ${unlisted.join(", ")} is known`;
+      note(filling, member, reason);
+      return [];
+    }
+    return entries.filter(({ advertised }) => !this.#deps.names.isClash(named, advertised));
+  }
+
+  /** Takes entries of one member; returns where to go on if the page is full. */
+  async #takeFrom(filling: Filling, start: ListPlace): Promise<ListPlace | undefined> {
+    const { facts, entries } = filling;
+    const member = this.#members[start.index];
+    if (member === undefined) return undefined;
+    const before = entries.length;
+    const seen = new Set<string>();
+    const cursors = new Set<string>();
+    let place = start;
+    let skip = place.offset;
+    let hasRestarted = false;
+    for (let read = 0; ; read++) {
+      if (entries.length >= this.#listing.page) return place;
+      if (read >= maxPagesPerFill) return entries.length > before ? place : this.#stuck(filling, member);
+      const outcome = await this.#readPage(filling, member, place.cursor);
+      if (outcome.type === "bad-cursor" && !hasRestarted) {
+        hasRestarted = true;
+        skip = place.delivered;
+        place = { ...place, cursor: undefined, offset: 0, pages: 0 };
+        continue;
+      }
+      if (outcome.type === "bad-cursor") note(filling, member, "the server refuses its own cursor");
+      if (outcome.type === "absent") filling.absent++;
+      if (outcome.type !== "page") return undefined;
+      filling.answered.add(member.name);
+      const { page } = outcome;
+      filling.ttlMs = Math.min(filling.ttlMs, page.ttlMs);
+      filling.isPublic &&= page.isPublic;
+      // A server that repeats itself under new cursors would go on for ever.
+      const isRepeated = page.entries.length > 0 && page.entries.every(({ name }) => seen.has(name));
+      if (isRepeated && page.next !== undefined) return this.#stuck(filling, member);
+      for (const { name } of page.entries) seen.add(name);
+      const visible = this.#shown(filling, member, page.entries);
+      const rest = visible.slice(Math.min(skip, visible.length));
+      const taken = rest.slice(0, this.#listing.page - entries.length);
+      for (const entry of taken) entries.push({ ...entry, member: member.name });
+      const delivered = place.delivered + taken.length;
+      if (taken.length < rest.length) {
+        return { ...place, offset: visible.length - rest.length + taken.length, delivered };
+      }
+      skip = Math.max(0, skip - visible.length);
+      if (page.next === undefined) {
+        const isComplete = start.cursor === undefined && facts.named !== undefined;
+        if (isComplete) this.#deps.names.learn(member, facts.named, seen);
+        return undefined;
+      }
+      if (page.next === place.cursor || cursors.has(page.next) || place.pages >= maxPages)
+        return this.#stuck(filling, member);
+      cursors.add(page.next);
+      place = { ...place, cursor: page.next, offset: 0, delivered, pages: place.pages + 1 };
+    }
+  }
+
+  #stuck(filling: Filling, member: MemberOptions): undefined {
+    note(filling, member, "the server's cursor does not advance");
+  }
+
+  #checkMissing({ facts, degraded, answered, absent }: Filling, isFirst: boolean): void {
+    const missing = degraded.filter(({ stale }) => !stale);
+    const required = missing.find(
+      ({ upstream }) => this.#members.find(({ name }) => name === upstream)?.required === true,
+    );
+    const isRefused = this.#listing.partial === "refuse" && missing.length > 0;
+    const hasNone = isFirst && missing.length > 0 && answered.size === 0;
+    if (required !== undefined || isRefused || hasNone) {
+      const upstreams = missing.map(({ upstream, reason }) => ({ upstream, reason }));
+      const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
+      throw new GatewayError("upstream_unreachable", `the list is incomplete: ${named}`, { details: { upstreams } });
+    }
+    if (isFirst && absent === this.#members.length)
+      throw new GatewayError("method_not_found", `no server behind this endpoint has ${facts.method}`);
+  }
+
+  #startOf(index: number): ListPlace {
+    return { index, member: this.#members[index]?.name ?? "", cursor: undefined, offset: 0, delivered: 0, pages: 0 };
+  }
+
+  /** A member may have moved or gone since the cursor was written; its successor is now where it was. */
+  #placeIn(place: ListPlace | undefined): ListPlace {
+    if (place === undefined) return this.#startOf(0);
+    const index = this.#members.findIndex(({ name }) => name === place.member);
+    return index < 0 ? this.#startOf(place.index) : { ...place, index };
+  }
+
+  /** Reads the complete lists of some members, so that their names are known. */
+  async readAll(exchange: Exchange, facts: ListFacts, wanted: readonly string[]): Promise<void> {
+    await Promise.all(
+      this.#members.map(async (member) => {
+        if (!wanted.includes(member.name)) return;
+        const catalogue = this.#deps.catalogueOf(member, exchange);
+        const listed: string[] = [];
+        let cursor: string | undefined;
+        for (let read = 0; read < maxPages; read++) {
+          const outcome = await this.#within(this.#listing.wait, catalogue.read(exchange, facts, cursor));
+          if (outcome.type === "failed" || outcome.type === "bad-cursor") return;
+          if (outcome.type === "page") listed.push(...outcome.page.entries.map(({ name }) => name));
+          if (outcome.type === "absent" || outcome.page.next === undefined || outcome.page.next === cursor) {
+            if (facts.named !== undefined) this.#deps.names.learn(member, facts.named, listed);
+            return;
+          }
+          cursor = outcome.page.next;
+        }
+      }),
+    );
+  }
+}
+
+/** Notes what a list lacks, once for each member. */
+function note({ degraded }: Filling, { name }: MemberOptions, reason: string, stale = false): void {
+  if (!degraded.some(({ upstream }) => upstream === name)) degraded.push({ upstream: name, reason, stale });
+}

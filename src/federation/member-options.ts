@@ -1,0 +1,34 @@
+/** A server of a federation, as configured. */
+export interface MemberOptions {
+  readonly name: string;
+  /** What its names begin with; empty for bare names. */
+  readonly prefix: string;
+  /** Its name for people. */
+  readonly title: string;
+  /** Patterns of the tools that are offered; undefined for all. */
+  readonly allowedTools: readonly string[] | undefined;
+  /** Whether a list without it is an error. */
+  readonly required: boolean;
+}
+
+/** How several servers become one. */
+export interface FederationOptions {
+  /** The name of the route. */
+  readonly route: string;
+  /** In the order of lists. */
+  readonly members: readonly MemberOptions[];
+  readonly separator: string;
+  readonly nameLength: number;
+  readonly listing: ListingOptions;
+  /** `merged`, those of one server, or a text. */
+  readonly instructions: string | { readonly from: string };
+  readonly serverInfo?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** How lists are put together; times in milliseconds. */
+export interface ListingOptions {
+  readonly wait: number;
+  readonly stale: number;
+  readonly page: number;
+  readonly partial: "allow" | "refuse";
+}

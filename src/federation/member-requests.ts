@@ -1,0 +1,67 @@
+import { Cancellation } from "../core/cancellation.ts";
+import { createExchange, type Exchange, type SetTimer, type TransportContext } from "../core/exchange.ts";
+import type { Reply } from "../core/pipeline.ts";
+import { createNotification, createRequest } from "../core/synthesize.ts";
+import { memberSource } from "../protocol/json/read.ts";
+import { idFrom, type Message, type RequestMessage } from "../protocol/message.ts";
+import type { UpstreamLink } from "../transports/transport.ts";
+
+/** How long a member may take for a request of the federation's own, which no other timeout covers. */
+const requestMs = 30_000;
+
+const envelopeMembers = ["protocolVersion", "clientCapabilities", "clientInfo", "logLevel"] as const;
+
+let requests = 0;
+
+/** A request of the federation's own, made like the one that causes it. */
+export function createOwnRequest(like: Exchange, method: string, members: readonly string[] = []): RequestMessage {
+  const id = idFrom(`headgate-${++requests}`);
+  return createRequest(id, method, `{${[...members, ...envelopeOf(like)].join(",")}}`);
+}
+
+/** A notification of the federation's own. */
+export function createOwnNotification(method: string, members: readonly string[] = []): Message {
+  return createNotification(method, `{${members.join(",")}}`);
+}
+
+/** What a modern request says about itself, as a member of the same client's other requests. */
+function envelopeOf({ era, message }: Exchange): readonly string[] {
+  if (era !== "modern") return [];
+  const members = envelopeMembers.flatMap((name) => {
+    const source = memberSource(message, `params._meta.io.modelcontextprotocol/${name}`);
+    return source === undefined ? [] : [`"io.modelcontextprotocol/${name}":${source}`];
+  });
+  return [`"_meta":{${members.join(",")}}`];
+}
+
+/** The exchange of a message of the federation's own. */
+export function createOwnExchange(like: Exchange, message: Message, cancellation = new Cancellation()): Exchange {
+  return createExchange({
+    ...like,
+    id: `${like.id}.${++requests}`,
+    message,
+    transport: withoutParameters(like.transport),
+    parent: undefined,
+    cancellation,
+    reply: undefined,
+  });
+}
+
+/** Sends a request of the federation's own; it is given up after a while. */
+export async function askOver(link: UpstreamLink, exchange: Exchange, setTimer: SetTimer): Promise<Reply> {
+  const stop = setTimer(requestMs, () => {
+    exchange.cancellation.cancel("timeout");
+  });
+  try {
+    return await link.request(exchange);
+  } finally {
+    stop();
+  }
+}
+
+/** Headers that repeat arguments of the client's own request do not belong to others. */
+function withoutParameters(transport: TransportContext): TransportContext {
+  if (transport.type !== "http") return transport;
+  const headers = Object.entries(transport.headers).filter(([name]) => !name.startsWith("mcp-param-"));
+  return { ...transport, headers: Object.fromEntries(headers) };
+}

@@ -1,0 +1,178 @@
+import type { Exchange, TransportContext } from "../core/exchange.ts";
+import { noReply, type Reply } from "../core/pipeline.ts";
+import { resultMessage } from "../core/reply.ts";
+import { GatewayError } from "../errors.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
+import { memberSource } from "../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../protocol/message.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { Catalogue } from "./catalogue.ts";
+import type { Federation } from "./federation.ts";
+import { Listens } from "./listens.ts";
+import { withAdvertisedTasks, withAsker, withLogger } from "./member-messages.ts";
+import type { MemberOptions } from "./member-options.ts";
+import { askOver, createOwnExchange, createOwnRequest } from "./member-requests.ts";
+import { Router } from "./router.ts";
+import { formatDiscoverResult, parseServerFacts } from "./server-facts.ts";
+import { settledWithin } from "./settled-within.ts";
+
+export interface RequestLinkDeps {
+  readonly federation: Federation;
+  readonly events: LinkEvents;
+  /** The link of a member for an exchange; its events go to `received` and `memberGone`. */
+  readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
+  /** Closes the links to all members. */
+  readonly close: (reason: string) => Promise<void>;
+}
+
+/** How many callers have their lists kept for a member. */
+const maxCatalogues = 1000;
+
+/** The link of all modern requests to a federation: to the gateway it looks like one modern server. */
+export class FederatedRequestLink implements UpstreamLink {
+  readonly incarnation = "federation";
+  readonly upstreamSession = undefined;
+  readonly hasBackpressure = true;
+  readonly #deps: RequestLinkDeps;
+  readonly #federation: Federation;
+  readonly #router: Router;
+  readonly #listens: Listens;
+  /** What members have listed, by member and caller. */
+  readonly #catalogues = new BoundedMap<string, Catalogue>(maxCatalogues);
+
+  constructor(deps: RequestLinkDeps) {
+    const { federation, events, linkOf } = deps;
+    this.#deps = deps;
+    this.#federation = federation;
+    this.#router = new Router(federation, {
+      linkOf,
+      catalogueOf: (member, exchange) => this.#catalogueOf(member, exchange),
+    });
+    this.#listens = new Listens({
+      federation,
+      linkOf,
+      deliver: (message, related, member) => events.message(message, related, inProcess, member),
+      wholeList: (exchange, facts) => this.#router.wholeList(exchange, facts),
+      expire: (member, capability) => {
+        this.#expire(member, capability);
+      },
+      onError: (error) => {
+        events.error(error);
+      },
+    });
+  }
+
+  get isIdle(): boolean {
+    return this.#listens.size === 0;
+  }
+
+  /** For reading what names and URIs the members have. */
+  get lists(): Router {
+    return this.#router;
+  }
+
+  request(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind !== "request") return Promise.reject(new GatewayError("internal", "only requests have answers"));
+    switch (message.method) {
+      case "server/discover":
+        return this.#discover(exchange, message);
+      case "subscriptions/listen":
+        return this.#listens.listen(exchange, message);
+      default:
+        return this.#router.request(exchange, message);
+    }
+  }
+
+  /** The answer to a question goes to the member that asked; a notification of an extension to all. */
+  async send(exchange: Exchange): Promise<Reply> {
+    const { message, tracking } = exchange;
+    const { members } = this.#federation.options;
+    if (message.kind === "result" || message.kind === "error") {
+      const member = members.find(({ name }) => name === tracking.upstream?.member);
+      return member === undefined ? noReply : this.#deps.linkOf(member, exchange).send(exchange);
+    }
+    await Promise.allSettled(members.map((member) => this.#deps.linkOf(member, exchange).send(exchange)));
+    return noReply;
+  }
+
+  listen(): void {
+    // Modern clients send subscriptions/listen.
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#listens.close();
+    await this.#deps.close(reason);
+  }
+
+  /** Passes on what a member sent of its own accord. */
+  received(
+    member: MemberOptions,
+    message: Message,
+    related: Exchange | undefined,
+    context: TransportContext,
+  ): void | Promise<void> {
+    if (this.#listens.owns(related)) return this.#listens.received(message, related);
+    const { events } = this.#deps;
+    if (message.kind === "request")
+      return events.message(withAsker(message, message.method, member), related, context, member.name);
+    const isLog = message.method === "notifications/message";
+    const shown = isLog ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
+    return events.message(shown, related, context, member.name);
+  }
+
+  /** The connection to a member has ended; the next request opens another. */
+  memberGone(member: MemberOptions, error: GatewayError): void {
+    this.#expire(member.name, undefined);
+    this.#deps.events.error(error);
+  }
+
+  #expire(member: string, capability: string | undefined): void {
+    for (const [key, catalogue] of this.#catalogues) {
+      if (key.startsWith(`${member} `)) catalogue.expire(capability);
+    }
+  }
+
+  async #discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const { options, facts, setTimer } = this.#federation;
+    const asking = options.members.map(async (member) => {
+      const request = createOwnRequest(exchange, "server/discover");
+      const link = this.#deps.linkOf(member, exchange);
+      const answer = await askOver(link, createOwnExchange(exchange, request), setTimer);
+      facts.set(member.name, parseServerFacts(answer.message));
+    });
+    const failures = await settledWithin(asking, options.listing.wait, setTimer);
+    if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
+      const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
+      const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
+      throw new GatewayError("upstream_unreachable", `no server answered: ${named}`, { details: { upstreams } });
+    }
+    return { message: resultMessage(message.id, formatDiscoverResult(options, facts)) };
+  }
+
+  /** Lists may depend on who asks and what its client can do. */
+  #catalogueOf(member: MemberOptions, exchange: Exchange): Catalogue {
+    const capabilities = memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities");
+    const key = `${member.name} ${JSON.stringify([exchange.principal.id, capabilities])}`;
+    const known = this.#catalogues.touch(key);
+    if (known !== undefined) return known;
+    const { clock, setTimer, options } = this.#federation;
+    const catalogue = new Catalogue({
+      clock,
+      reader: this.#federation.readerOf(member),
+      ask: (like, method, cursor) => {
+        const message = createOwnRequest(
+          like,
+          method,
+          cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`],
+        );
+        return askOver(this.#deps.linkOf(member, like), createOwnExchange(like, message), setTimer);
+      },
+      freshness: (_facts, ttlMs) => Math.min(ttlMs, options.listing.stale),
+    });
+    this.#catalogues.set(key, catalogue);
+    return catalogue;
+  }
+}
+
+const inProcess: TransportContext = { type: "in-process" };

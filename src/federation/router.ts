@@ -1,0 +1,216 @@
+import type { Exchange } from "../core/exchange.ts";
+import type { Reply } from "../core/pipeline.ts";
+import { errorMessage, resultMessage } from "../core/reply.ts";
+import { GatewayError } from "../errors.ts";
+import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
+import { slotOf } from "../protocol/json/outline.ts";
+import { memberString } from "../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../protocol/message.ts";
+import { methodFacts } from "../protocol/methods.ts";
+import { revisions } from "../protocol/revisions.ts";
+import type { UpstreamLink } from "../transports/transport.ts";
+import type { Target } from "./advertised-names.ts";
+import type { Catalogue } from "./catalogue.ts";
+import type { Federation, ListSource } from "./federation.ts";
+import { type ListFacts, listFactsOf } from "./list-facts.ts";
+import { type FilledPage, ListFiller } from "./list-filler.ts";
+import { withAdvertisedTasks, withReference, withString } from "./member-messages.ts";
+import type { MemberOptions } from "./member-options.ts";
+import { mentionedUris } from "./mentioned-uris.ts";
+import { offersExtension, serverInfoOf } from "./server-facts.ts";
+
+/** The connections of one client to the members. */
+export interface MemberLinks {
+  /** The link to a member, opened on first use. Rejects if it cannot be opened. */
+  linkOf(member: MemberOptions, exchange: Exchange): MaybePromise<UpstreamLink>;
+  /** What a member has listed to the caller of an exchange. */
+  catalogueOf(member: MemberOptions, exchange: Exchange): Catalogue;
+  /** A request begins to run at a member; the returned function is called when it is over. */
+  began?(exchange: Exchange, member: MemberOptions): () => void;
+  /** The client has read a whole list in one page. */
+  listed?(facts: ListFacts, entries: FilledPage["entries"]): void;
+}
+
+/** Takes requests to the members that they are about: everything that both eras have in common. */
+export class Router implements ListSource {
+  readonly #federation: Federation;
+  readonly #links: MemberLinks;
+  readonly #filler: ListFiller;
+
+  constructor(federation: Federation, links: MemberLinks) {
+    const { options, names, clock, setTimer } = federation;
+    this.#federation = federation;
+    this.#links = links;
+    this.#filler = new ListFiller({
+      options,
+      names,
+      clock,
+      setTimer,
+      catalogueOf: (member, exchange) => links.catalogueOf(member, exchange),
+    });
+  }
+
+  readAll(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void> {
+    return this.#filler.readAll(exchange, facts, members);
+  }
+
+  /** Answers a request, or takes it to its member. */
+  request(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const { method } = message;
+    const known = exchange.tracking.upstream;
+    if (known !== undefined) return this.#toTarget(exchange, message, { member: known.member, name: known.name });
+    const list = listFactsOf(method);
+    if (list !== undefined) return this.#list(exchange, message, list);
+    const targets = this.#federation.targetsOf(exchange);
+    return isPromise(targets)
+      ? targets.then((late) => this.#toFirst(exchange, message, late))
+      : this.#toFirst(exchange, message, targets);
+  }
+
+  /** The whole list as this client would read it, for comparing. */
+  async wholeList(exchange: Exchange, facts: ListFacts): Promise<FilledPage["entries"]> {
+    const entries: FilledPage["entries"][number][] = [];
+    let page = await this.#filler.fill(exchange, facts, undefined);
+    entries.push(...page.entries);
+    while (page.next !== undefined) {
+      page = await this.#filler.fill(exchange, facts, page.next);
+      entries.push(...page.entries);
+    }
+    return entries;
+  }
+
+  #toFirst(exchange: Exchange, message: RequestMessage, [target]: readonly Target[]): Promise<Reply> {
+    if (target !== undefined) return this.#toTarget(exchange, message, target);
+    if (methodFacts(message.method) !== undefined)
+      return Promise.resolve({ message: unknownTarget(exchange, message) });
+    return this.#toExtension(exchange, message);
+  }
+
+  /** A method of an extension goes to the one member that offers it. */
+  #toExtension(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const { options, facts } = this.#federation;
+    const [only, another] = options.members.filter(({ name }) => {
+      const known = facts.get(name);
+      return known !== undefined && offersExtension(known, message.method);
+    });
+    if (only === undefined || another !== undefined)
+      return Promise.reject(new GatewayError("method_not_found", `method not found: ${message.method}`));
+    return this.#forward(exchange, only, message);
+  }
+
+  #toTarget(exchange: Exchange, message: RequestMessage, { member: name, name: own }: Target): Promise<Reply> {
+    const member = this.#federation.member(name);
+    if (member === undefined) return Promise.resolve({ message: unknownTarget(exchange, message) });
+    return this.#forward(exchange, member, toMember(message, own));
+  }
+
+  /** Sends a request to a member, in its words. Not `async`: it is on the way of every call. */
+  #forward(exchange: Exchange, member: MemberOptions, message: RequestMessage): Promise<Reply> {
+    let link: MaybePromise<UpstreamLink>;
+    let forwarded: Exchange;
+    try {
+      const opened = this.#federation.states.open(exchange, member, message);
+      // Headers that repeat arguments are forwarded with a message that is as it came.
+      const isChanged = exchange.message !== exchange.original;
+      forwarded = { ...exchange, message: opened, original: isChanged ? exchange.original : opened };
+      link = this.#links.linkOf(member, exchange);
+    } catch (error) {
+      return Promise.reject(GatewayError.from(error));
+    }
+    const over = this.#links.began?.(exchange, member);
+    const reply = isPromise(link) ? link.then((late) => late.request(forwarded)) : link.request(forwarded);
+    return reply.then(
+      (answer) => {
+        over?.();
+        return this.#toClient(exchange, member, answer);
+      },
+      (error: unknown) => {
+        over?.();
+        throw GatewayError.from(error);
+      },
+    );
+  }
+
+  /** An answer in the federation's words. Looks at the bytes first: most answers need nothing. */
+  #toClient(exchange: Exchange, member: MemberOptions, reply: Reply): Reply {
+    const { message } = reply;
+    if (message?.kind !== "result") return reply;
+    const { states, uris } = this.#federation;
+    for (const uri of mentionedUris(message)) uris.mention(member.name, exchange.principal, uri);
+    const { spans } = message.outline;
+    let changed: Message = message;
+    if (taskSlots.some((slot) => (spans[slot] ?? -1) >= 0)) changed = withAdvertisedTasks(changed, member.name);
+    if (inputSlots.some((slot) => (spans[slot] ?? -1) >= 0))
+      changed = states.seal(exchange, member, changed, reply.hasCheckedInputRequests === true);
+    return changed === message ? reply : { ...reply, message: changed };
+  }
+
+  async #list(exchange: Exchange, message: RequestMessage, facts: ListFacts): Promise<Reply> {
+    const { cursors } = this.#federation;
+    const cursor = memberString(message, "params.cursor");
+    const place = cursor === undefined ? undefined : cursors.read(exchange, facts.method, cursor);
+    if (cursor !== undefined && place === undefined)
+      throw new GatewayError("invalid_params", "params.cursor is not one of this list; read the list from its start");
+    const page = await this.#filler.fill(exchange, facts, place);
+    for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded);
+    if (place === undefined && page.next === undefined) this.#links.listed?.(facts, page.entries);
+    return { message: resultMessage(message.id, this.#formatPage(exchange, facts, page)) };
+  }
+
+  #formatPage(exchange: Exchange, facts: ListFacts, page: FilledPage): string {
+    const { options, cursors } = this.#federation;
+    const { entries, next, degraded, ttlMs, isPublic } = page;
+    const isModern = exchange.era === "modern";
+    const meta = [
+      ...(degraded.length === 0 ? [] : [`"headgate/degraded":${JSON.stringify(degraded)}`]),
+      ...(isModern ? [`"io.modelcontextprotocol/serverInfo":${serverInfoOf(options)}`] : []),
+    ];
+    const members = [
+      ...(isModern ? ['"resultType":"complete"'] : []),
+      `"${facts.member}":[${entries.map(({ json }) => json).join(",")}]`,
+      ...(next === undefined ? [] : [`"nextCursor":${JSON.stringify(cursors.write(exchange, facts.method, next))}`]),
+      ...(isModern ? [`"ttlMs":${ttlMs}`, `"cacheScope":"${isPublic && ttlMs > 0 ? "public" : "private"}"`] : []),
+      ...(meta.length === 0 ? [] : [`"_meta":{${meta.join(",")}}`]),
+    ];
+    return `{${members.join(",")}}`;
+  }
+}
+
+const taskSlots = [
+  slotOf("result.taskId"),
+  slotOf("result.task"),
+  slotOf("result._meta.io.modelcontextprotocol/related-task"),
+];
+const inputSlots = [slotOf("result.requestState"), slotOf("result.inputRequests")];
+
+/** A request with the name as its member writes it. */
+function toMember(message: RequestMessage, name: string): RequestMessage {
+  switch (methodFacts(message.method)?.target) {
+    case "tool":
+    case "prompt":
+      return withString(message, "params.name", name);
+    case "task":
+      return withString(message, "params.taskId", name);
+    default:
+      return message.method === "completion/complete" ? withReference(message, name) : message;
+  }
+}
+
+/** What a server says about a name that it does not have (MCP, Tools, Prompts and Resources, "Error Handling"). */
+function unknownTarget({ revision }: Exchange, message: RequestMessage): Message {
+  const target = methodFacts(message.method)?.target;
+  if (target === "resource") {
+    const uri = memberString(message, "params.uri");
+    const code = revisions[revision].resourceNotFoundCode;
+    return errorMessage(message.id, {
+      code,
+      message: "Resource not found",
+      ...(uri === undefined ? {} : { data: { uri } }),
+    });
+  }
+  if (target === "task") return errorMessage(message.id, { code: -32602, message: "Task not found" });
+  if (target === undefined && message.method !== "completion/complete")
+    return errorMessage(message.id, { code: -32601, message: `Method not found: ${message.method}` });
+  const name = target === undefined ? "reference" : `${target}: ${memberString(message, "params.name")}`;
+  return errorMessage(message.id, { code: -32602, message: `Unknown ${name}` });
+}

@@ -1,0 +1,329 @@
+import type { Exchange, TransportContext } from "../core/exchange.ts";
+import { noReply, type Reply } from "../core/pipeline.ts";
+import { errorMessage, resultMessage } from "../core/reply.ts";
+import { GatewayError } from "../errors.ts";
+import { memberString } from "../protocol/json/read.ts";
+import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
+import { metadataOf } from "../protocol/metadata.ts";
+import { negotiateRevision, revisionNames } from "../protocol/revisions.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { Catalogue } from "./catalogue.ts";
+import { capabilityOf } from "./catalogue-entries.ts";
+import { ChangeNotices } from "./change-notices.ts";
+import type { Federation } from "./federation.ts";
+import { withAdvertisedTasks, withAsker, withLogger } from "./member-messages.ts";
+import type { MemberOptions } from "./member-options.ts";
+import { askOver, createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
+import { MemberSession } from "./member-session.ts";
+import { Router } from "./router.ts";
+import { formatInitializeResult, type ServerFacts } from "./server-facts.ts";
+import { settledWithin } from "./settled-within.ts";
+
+export interface SessionLinkDeps {
+  readonly federation: Federation;
+  readonly events: LinkEvents;
+  /** Opens a link to a member, for this session. */
+  readonly open: (member: MemberOptions, events: LinkEvents) => UpstreamLink;
+}
+
+/** A request of a member that the client has not answered. */
+interface Question {
+  readonly member: MemberOptions;
+  readonly id: RequestId;
+  readonly progressToken: RequestId | undefined;
+}
+
+/** A member as this session has it. */
+interface SessionMember {
+  readonly options: MemberOptions;
+  readonly session: MemberSession;
+  readonly catalogue: Catalogue;
+  facts: ServerFacts | undefined;
+}
+
+const inProcess: TransportContext = { type: "in-process" };
+
+/** The link of a legacy session to a federation: to the gateway it looks like one legacy server. */
+export class FederatedSessionLink implements UpstreamLink {
+  readonly incarnation = "federation";
+  readonly upstreamSession = undefined;
+  readonly #federation: Federation;
+  readonly #events: LinkEvents;
+  readonly #members: ReadonlyMap<string, SessionMember>;
+  readonly #router: Router;
+  readonly #changes: ChangeNotices;
+  /** Requests of members that wait for the client, by the id that the client knows. */
+  readonly #questions = new Map<string, Question>();
+  /** Requests of the client that run at a member. */
+  readonly #running = new Map<string, MemberOptions>();
+  #handshake: Exchange | undefined;
+  #level: string | undefined;
+  #asked = 0;
+
+  constructor(deps: SessionLinkDeps) {
+    const { federation, events } = deps;
+    this.#federation = federation;
+    this.#events = events;
+    this.#members = new Map(
+      federation.options.members.map((options) => [options.name, this.#createMember(options, deps)]),
+    );
+    this.#router = new Router(federation, {
+      linkOf: ({ name }) => this.#member(name).session.link ?? this.#member(name).session.ready(),
+      catalogueOf: ({ name }) => this.#member(name).catalogue,
+      began: ({ message }, member) => {
+        const key = message.id?.key ?? "";
+        this.#running.set(key, member);
+        return () => {
+          this.#running.delete(key);
+        };
+      },
+      listed: (facts, entries) => {
+        this.#changes.listed(facts, entries);
+      },
+    });
+    this.#changes = new ChangeNotices({
+      setTimer: federation.setTimer,
+      read: (facts) => this.#router.wholeList(this.#agreement(), facts),
+      tell: (capability) => {
+        void events.message(createOwnNotification(`notifications/${capability}/list_changed`), undefined, inProcess);
+      },
+    });
+  }
+
+  get hasBackpressure(): boolean {
+    return [...this.#members.values()].every(({ session }) => session.hasBackpressure);
+  }
+
+  /** For reading what names and URIs the members have. */
+  get lists(): Router {
+    return this.#router;
+  }
+
+  request(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind !== "request") return Promise.reject(new GatewayError("internal", "only requests have answers"));
+    switch (message.method) {
+      case "initialize":
+        return this.#initialize(exchange, message);
+      case "ping":
+        return Promise.resolve({ message: resultMessage(message.id, "{}") });
+      case "logging/setLevel":
+        return this.#setLevel(exchange, message);
+      default:
+        return this.#router.request(exchange, message);
+    }
+  }
+
+  async send(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind === "result" || message.kind === "error") return this.#answer(exchange, message);
+    if (message.method === "notifications/initialized") {
+      await Promise.allSettled([...this.#members.values()].map(({ session }) => session.initialized()));
+      return noReply;
+    }
+    const { related } = metadataOf(message);
+    if (related?.type === "cancel") {
+      const member = this.#running.get(related.id.key);
+      return member === undefined ? noReply : this.#sendTo(member, exchange);
+    }
+    if (related?.type === "progress") {
+      const question = this.#questions.get(related.id.key);
+      if (question?.progressToken === undefined) return noReply;
+      const restored = replaceIds(message, [{ name: "params.progressToken", id: question.progressToken }]);
+      return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
+    }
+    // About the client as a whole, such as its roots.
+    await Promise.allSettled([...this.#members.values()].map(({ options }) => this.#sendTo(options, exchange)));
+    return noReply;
+  }
+
+  async listen(): Promise<void> {
+    await Promise.all([...this.#members.values()].map(({ session }) => session.listen()));
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#changes.close();
+    await Promise.all([...this.#members.values()].map(({ session }) => session.close(reason)));
+  }
+
+  #createMember(options: MemberOptions, { federation, open }: SessionLinkDeps): SessionMember {
+    const { clock, setTimer } = federation;
+    const session = new MemberSession({
+      member: options,
+      setTimer,
+      open: (events) => open(options, events),
+      events: {
+        message: (message, related, context) => this.#received(options, message, related, context),
+        malformed: (bytes, reason) => {
+          this.#events.malformed(bytes, reason);
+        },
+        error: (error) => {
+          this.#events.error(error);
+        },
+      },
+      onReady: (facts) => {
+        this.#onReady(options, facts);
+      },
+      onGone: (error) => {
+        this.#member(options.name).catalogue.expire();
+        this.#events.error(error);
+      },
+    });
+    const catalogue = new Catalogue({
+      clock,
+      reader: federation.readerOf(options),
+      ask: async (like, method, cursor) => {
+        const link = session.link ?? (await session.ready());
+        const message = createOwnRequest(
+          like,
+          method,
+          cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`],
+        );
+        const capability = capabilityOf(this.#member(options.name).facts?.capabilities, method.split("/")[0] ?? "");
+        if (capability === undefined)
+          return { message: errorMessage(message.id, { code: -32601, message: "not offered" }) };
+        return askOver(link, createOwnExchange(like, message), setTimer);
+      },
+      // A server that reports changes need not be asked before.
+      freshness: ({ capability }) => {
+        const details = capabilityOf(this.#member(options.name).facts?.capabilities, capability);
+        return details === undefined || details["listChanged"] === true ? federation.options.listing.stale : 0;
+      },
+    });
+    return { options, session, catalogue, facts: undefined };
+  }
+
+  #member(name: string): SessionMember {
+    const member = this.#members.get(name);
+    if (member === undefined) throw new GatewayError("internal", `no member ${name}`);
+    return member;
+  }
+
+  async #initialize(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const requested = memberString(message, "params.protocolVersion");
+    if (requested === undefined) throw new GatewayError("invalid_params", "initialize needs params.protocolVersion");
+    const outcome = negotiateRevision(requested, revisionNames);
+    if (!outcome.ok) {
+      const details = { supported: outcome.supported, requested };
+      throw new GatewayError("invalid_params", `unsupported protocol version: ${requested}`, { details });
+    }
+    this.#handshake = exchange;
+    const { options, facts, setTimer } = this.#federation;
+    const starting = [...this.#members.values()].map(({ session }) => session.start(exchange));
+    const failures = await settledWithin(starting, options.listing.wait, setTimer);
+    if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
+      const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
+      const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
+      throw new GatewayError("upstream_unreachable", `no server answered: ${named}`, { details: { upstreams } });
+    }
+    return { message: resultMessage(message.id, formatInitializeResult(options, outcome.revision, facts)) };
+  }
+
+  /** A member has been reached: for the first time, or again after it was gone. */
+  #onReady(options: MemberOptions, facts: ServerFacts): void {
+    const member = this.#member(options.name);
+    const isFirst = member.facts === undefined;
+    member.facts = facts;
+    this.#federation.facts.set(options.name, facts);
+    member.catalogue.expire();
+    if (this.#level !== undefined) void this.#tellLevel(member, this.#agreement(), this.#level);
+    if (isFirst) return;
+    for (const capability of ["tools", "prompts", "resources"]) {
+      if (capabilityOf(facts.capabilities, capability) !== undefined) this.#changes.changed(capability);
+    }
+  }
+
+  /** Remembered for members that come later. */
+  async #setLevel(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const level = memberString(message, "params.level");
+    if (level === undefined) throw new GatewayError("invalid_params", "params.level must be a string");
+    const members = [...this.#members.values()];
+    const answers = await Promise.all(members.map((member) => this.#tellLevel(member, exchange, level)));
+    const refusal = answers.find((answer) => answer?.kind === "error");
+    if (refusal !== undefined && answers.every((answer) => answer?.kind !== "result"))
+      return { message: replaceIds(refusal, [{ name: "id", id: message.id }]) };
+    this.#level = level;
+    return { message: resultMessage(message.id, "{}") };
+  }
+
+  async #tellLevel(
+    { session, facts, options }: SessionMember,
+    exchange: Exchange,
+    level: string,
+  ): Promise<Message | undefined> {
+    const { link } = session;
+    if (link === undefined || capabilityOf(facts?.capabilities, "logging") === undefined) return undefined;
+    const request = createOwnRequest(exchange, "logging/setLevel", [`"level":${JSON.stringify(level)}`]);
+    try {
+      return (await askOver(link, createOwnExchange(exchange, request), this.#federation.setTimer)).message;
+    } catch (error) {
+      const { code, message } = GatewayError.from(error);
+      this.#events.error(new GatewayError(code, `${options.name}: ${message}`));
+      return undefined;
+    }
+  }
+
+  /** Takes the client's response to the member that asked. */
+  async #answer(exchange: Exchange, message: Message): Promise<Reply> {
+    const question = this.#questions.get(message.id?.key ?? "");
+    if (question === undefined) return noReply;
+    this.#questions.delete(message.id?.key ?? "");
+    const restored = replaceIds(message, [{ name: "id", id: question.id }]);
+    return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
+  }
+
+  async #sendTo({ name }: MemberOptions, exchange: Exchange): Promise<Reply> {
+    return (await this.#member(name).session.link?.send(exchange)) ?? noReply;
+  }
+
+  /** Passes on what a member sent of its own accord. */
+  #received(
+    member: MemberOptions,
+    message: Message,
+    related: Exchange | undefined,
+    context: TransportContext,
+  ): void | Promise<void> {
+    const { method } = message;
+    if (message.kind === "request") return this.#ask(member, message, related, context);
+    const changed = /^notifications\/(tools|prompts|resources)\/list_changed$/u.exec(method ?? "")?.[1];
+    if (changed !== undefined) {
+      this.#member(member.name).catalogue.expire(changed);
+      this.#changes.changed(changed);
+      return undefined;
+    }
+    if (method === "notifications/cancelled") {
+      const asked = metadataOf(message).related?.id.key;
+      const own = [...this.#questions].find(([, question]) => question.member === member && question.id.key === asked);
+      if (own === undefined) return undefined;
+      const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(own[0].slice(2)) }]);
+      return this.#events.message(cancelled, related, context, member.name);
+    }
+    const shown =
+      method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
+    return this.#events.message(shown, related, context, member.name);
+  }
+
+  /** Members choose their ids independently, so the client gets others. */
+  #ask(
+    member: MemberOptions,
+    message: RequestMessage,
+    related: Exchange | undefined,
+    context: TransportContext,
+  ): void | Promise<void> {
+    const id = idFrom(`${member.name}-${++this.#asked}`);
+    const { progressToken } = metadataOf(message);
+    this.#questions.set(id.key, { member, id: message.id, progressToken });
+    const renamed = replaceIds(message, [
+      { name: "id", id },
+      ...(progressToken === undefined ? [] : [{ name: "params._meta.progressToken" as const, id }]),
+    ]);
+    const shown = withAdvertisedTasks(withAsker(renamed, message.method, member), member.name);
+    return this.#events.message(shown, related, context, member.name);
+  }
+
+  #agreement(): Exchange {
+    if (this.#handshake === undefined)
+      throw new GatewayError("invalid_message", "the session must begin with initialize");
+    return this.#handshake;
+  }
+}

@@ -1,0 +1,108 @@
+import type { FederationConfig, MemberConfig } from "../../config/config.ts";
+import { Federation } from "../../federation/federation.ts";
+import type { Degraded } from "../../federation/list-filler.ts";
+import type { MemberOptions } from "../../federation/member-options.ts";
+import { FederatedRequestLink } from "../../federation/request-link.ts";
+import { FederatedSessionLink } from "../../federation/session-link.ts";
+import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import { createLinks, type LinkLimits, type Links, type LinkScope } from "./links.ts";
+import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
+
+/** Opens several servers as one. Each member is an upstream of its own, with its own eras, credentials and processes. */
+export function openFederation(
+  route: string,
+  config: FederationConfig,
+  deps: UpstreamDeps,
+  openMember: (member: MemberConfig) => OpenUpstream,
+): OpenUpstream {
+  const { clock, setTimer, seals, log, metrics } = deps;
+  const members = new Map(config.members.map((member) => [member.name, openMember(member)]));
+  const federation = new Federation({
+    options: { ...config, route },
+    clock,
+    setTimer,
+    seals,
+    onDegraded: (method, { upstream, reason, stale }: Degraded) => {
+      metrics.metrics.degradedLists.labels({ route, member: upstream }).inc();
+      log.warn({ route, member: upstream, method, reason, stale }, "list without a server");
+    },
+  });
+
+  function memberOf({ name }: MemberOptions): OpenUpstream {
+    const member = members.get(name);
+    if (member === undefined) throw new TypeError(`no member ${name}`);
+    return member;
+  }
+
+  function openSession(scope: LinkScope, events: LinkEvents): UpstreamLink {
+    const link = new FederatedSessionLink({
+      federation,
+      events,
+      open: (member, own) => memberOf(member).open(scope, own),
+    });
+    if (scope.session !== undefined) federation.sessionSources.set(scope.session, link.lists);
+    return link;
+  }
+
+  function openRequests(events: LinkEvents): UpstreamLink {
+    const links = new Map<string, Links>(
+      config.members.map((member) => {
+        const { open, modernSharing, linkLimits: limits } = memberOf(member);
+        const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
+          message: (message, related, context) => link.received(member, message, related, context),
+          malformed: (bytes, reason) => {
+            events.malformed(bytes, reason);
+          },
+          error: (error) => {
+            events.error(error);
+          },
+          closed: (error) => {
+            forget();
+            link.memberGone(member, error);
+          },
+        });
+        return [member.name, createLinks(open, modernSharing, eventsFor, { limits, setTimer })];
+      }),
+    );
+    const link = new FederatedRequestLink({
+      federation,
+      events,
+      linkOf: (member, exchange) => {
+        const opened = links.get(member.name)?.for(exchange, undefined);
+        if (opened === undefined) throw new TypeError(`no member ${member.name}`);
+        return opened.resolvedLink ?? opened;
+      },
+      close: async (reason) => {
+        await Promise.all([...links.values()].map((each) => each.close(reason)));
+      },
+    });
+    federation.modernSource = link.lists;
+    return link;
+  }
+
+  return {
+    open: (scope, events) => (scope.era === "modern" ? openRequests(events) : openSession(scope, events)),
+    // One link for all, which keeps callers apart at the members.
+    modernSharing: "everybody",
+    linkLimits: narrowestOf([...members.values()].map(({ linkLimits }) => linkLimits)),
+    // Only where all members compare headers themselves is there nothing left to compare.
+    seesHeaders: () => [...members.values()].every((member) => member.seesHeaders()),
+    sendsHeaders: () => [...members.values()].some((member) => member.seesHeaders()),
+    destination: { transport: "in-process" },
+    federation,
+    close: async (reason) => {
+      await Promise.all([...members.values()].map((member) => member.close(reason)));
+    },
+  };
+}
+
+/** A session opens a link to every member, so the member with the least room decides how many there can be. */
+function narrowestOf(all: readonly LinkLimits[]): LinkLimits {
+  const counting = all.filter(({ countsSessions }) => countsSessions);
+  const chosen = counting.length === 0 ? all : counting;
+  return {
+    perPrincipal: Math.min(...chosen.map(({ perPrincipal }) => perPrincipal)),
+    total: Math.min(...chosen.map(({ total }) => total)),
+    countsSessions: counting.length > 0,
+  };
+}

@@ -194,13 +194,22 @@ export const commands = {
     exitTexts: { ok: "The client closed the connection, or the command was stopped by a signal." },
   },
   check: {
-    usage: ["check FILE"],
+    usage: ["check [FILE] [--only-file]"],
     summary: "validate a configuration file",
     about: [
-      "Loads a configuration as `run` would, without starting anything. Lists the routes, or every problem with its line and column. Secrets are not shown.",
+      "Loads a configuration as `run` would, without starting anything. Lists the routes, or every problem with its line and column. Secrets are not shown. Without FILE it takes `headgate.yaml` of the current folder.",
+      "Also looks for what the configuration needs on this machine: certificates, the lock file of `drift`, folders to write to, programs, free ports. What keeps `run` from starting is a problem; what will not work later is a warning.",
     ],
-    options: {},
-    examples: [{ text: "Before a restart, or in CI", command: "headgate check headgate.yaml" }],
+    options: {
+      "only-file": {
+        type: "boolean",
+        text: "Check the file alone, as on a machine without its certificates, folders and programs.",
+      },
+    },
+    examples: [
+      { text: "Before a restart, or in CI", command: "headgate check headgate.yaml" },
+      { text: "On a machine that will not run it", command: "headgate check --only-file headgate.yaml" },
+    ],
     exits: ["ok", "usage"],
     exitTexts: { usage: "The configuration is invalid or cannot be read." },
   },

@@ -1,5 +1,5 @@
 import { accessSync, constants, statSync } from "node:fs";
-import { delimiter, isAbsolute, join } from "node:path";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
 
 import type { Environment } from "../config/substitute.ts";
 
@@ -7,9 +7,11 @@ import type { Environment } from "../config/substitute.ts";
 const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
 
 /** Whether a program can be started: a path to an executable file, or a name found in PATH. */
-export function isProgram(program: string, env: Environment): boolean {
+export function isProgram(program: string, env: Environment, folder = "."): boolean {
   const isPath = isAbsolute(program) || program.includes("/");
-  const places = isPath ? [program] : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
+  const places = isPath
+    ? [resolve(folder, program)]
+    : (env["PATH"] ?? "").split(delimiter).map((entry) => join(entry, program));
   return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
 }
 

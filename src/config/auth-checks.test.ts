@@ -79,7 +79,7 @@ describe("an address beyond this machine", () => {
       routes: { safe: { upstream: demo }, open: { upstream: demo, auth: { use: ["staff", "anonymous"] } } },
     };
     expect(problemsOf(input)).toEqual([
-      "listen.host: not a loopback address, and unauthenticated callers are admitted (`open`); set `auth`, or `listen.allowAnonymous: true` to allow that",
+      "listen.host: not a loopback address, and unauthenticated callers are admitted (`open`); set `auth`, or `listen.allowAnonymous: true` (--allow-anonymous) to allow that",
     ]);
     expect(problemsOf({ ...input, listen: { ...listen, allowAnonymous: true } })).toEqual([]);
   });

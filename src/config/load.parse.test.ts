@@ -315,7 +315,7 @@ describe("routes", () => {
 describe("listeners", () => {
   it("are not opened to others by mistake", () => {
     expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0" }, admin: { host: "::" } })).toEqual([
-      "listen.host: not a loopback address, and unauthenticated callers are admitted (`default`); set `auth`, or `listen.allowAnonymous: true` to allow that",
+      "listen.host: not a loopback address, and unauthenticated callers are admitted (`default`); set `auth`, or `listen.allowAnonymous: true` (--allow-anonymous) to allow that",
       "admin.host: not a loopback address, and there is no authentication; set `admin.allowAnonymous: true` to allow that",
     ]);
     expect(

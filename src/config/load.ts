@@ -2,6 +2,7 @@ import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { cleanMcpServers } from "./mcp-servers.ts";
 import { isObject } from "../lib/is-object.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 import {
   type ConfigFinding,
   describeIssue,
@@ -32,7 +33,15 @@ export interface LoadOptions {
   readonly env: Environment;
   readonly readFile: (path: string) => Promise<string>;
   /** Options of the command line that override the file. */
+  /** Checks a valid configuration further; what it finds is reported with its place in the file. */
+  readonly inspect?: (config: Config) => MaybePromise<Inspection>;
   readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log" | "record">;
+}
+
+/** What a further check of a configuration found. */
+export interface Inspection {
+  readonly problems: readonly ConfigFinding[];
+  readonly warnings: readonly ConfigFinding[];
 }
 
 /**
@@ -75,10 +84,13 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
     ...(checked.ok ? [] : checked.problems.filter(({ path }) => !unresolved.has(formatPath(path)))),
   ];
   if (!checked.ok || problems.length > 0) return { ok: false, problems: problems.map(toProblem).toSorted(byPosition) };
+  const found = await options.inspect?.(checked.config);
+  if (found !== undefined && found.problems.length > 0)
+    return { ok: false, problems: found.problems.map(toProblem).toSorted(byPosition) };
   return {
     ok: true,
     config: checked.config,
-    warnings: [...cleaned.warnings, ...checked.warnings].map(toProblem),
+    warnings: [...cleaned.warnings, ...checked.warnings, ...(found?.warnings ?? [])].map(toProblem),
   };
 }
 

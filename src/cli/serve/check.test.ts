@@ -14,7 +14,7 @@ routes:
 
 async function run(...args: string[]) {
   let [out, err] = ["", ""];
-  const exitCode = await check(args, {
+  const exitCode = await check(["--only-file", ...args], {
     out: (text) => (out += text),
     err: (text) => (err += text),
     env: { KEY: "hunter-key" },

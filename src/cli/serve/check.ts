@@ -1,16 +1,27 @@
 import type { Config, RouteConfig } from "../../config/config.ts";
 import { configJsonSchema } from "../../config/json-schema.ts";
-import { loadConfig } from "../../config/load.ts";
+import { type Inspection, loadConfig } from "../../config/load.ts";
 import { formatProblem } from "../../config/issues.ts";
+import { preflight, portFindings } from "./preflight.ts";
+import { configInFolder } from "../config-in-folder.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
 
 /** `headgate check FILE`: lists the routes of a configuration, or everything that is wrong with it. */
-export const check = defineCommand("check", async ({ positionals, program }, io: CliIo) => {
-  const [file, ...rest] = positionals;
+export const check = defineCommand("check", async ({ values, positionals, program }, io: CliIo) => {
+  const [file = configInFolder(), ...rest] = positionals;
   if (file === undefined || rest.length > 0 || program !== undefined) throw new UsageError("expected one FILE");
-  const result = await loadConfig({ file, env: io.env, readFile: io.readFile });
+  const inspect = async (config: Config): Promise<Inspection> => {
+    const { problems, warnings } = preflight(config, io.env);
+    return { problems, warnings: [...warnings, ...(await portFindings(config))] };
+  };
+  const result = await loadConfig({
+    file,
+    env: io.env,
+    readFile: io.readFile,
+    ...(values["only-file"] === true ? {} : { inspect }),
+  });
   if (!result.ok) {
     for (const problem of result.problems) io.err(`${formatProblem(problem, file)}\n`);
     return exitCodes.usage.code;

@@ -1,5 +1,3 @@
-import { existsSync } from "node:fs";
-
 import type { Config } from "../../config/config.ts";
 import { type ConfigResult, loadConfig } from "../../config/load.ts";
 import { formatProblem, type Problem } from "../../config/issues.ts";
@@ -9,6 +7,7 @@ import { createGateway, type Gateway } from "../../gateway/gateway.ts";
 import { createLogRedaction } from "../../gateway/wiring/telemetry.ts";
 import { createLogger, logLevels, type RootLogger } from "../../telemetry/log.ts";
 import { openTelemetry } from "../../telemetry/otel/load.ts";
+import { configInFolder } from "../config-in-folder.ts";
 import { InputFileError, UsageError } from "../define-command.ts";
 import { isProgram } from "../find-program.ts";
 import { packageVersion, type ServingIo } from "../io.ts";
@@ -16,6 +15,7 @@ import { createRecordingFolder, withDefaultRecord } from "../traffic/recordings.
 import { readAdminToken } from "./admin-token.ts";
 import { followConfig } from "./config-reload.ts";
 import { createDigestingReader } from "./file-watcher.ts";
+import { preflight } from "./preflight.ts";
 import { checkInlineOptions, inlineConfig, type InlineOptions } from "./inline-config.ts";
 
 /** The options of `run` and `stdio` that say what to serve. */
@@ -80,14 +80,6 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
   return { gateway, config, log, isDemo: sources === 0 && found === undefined, followFile };
 }
 
-/** The names under which a configuration is found without being named. */
-const configNames = ["headgate.yaml", "headgate.yml", "headgate.json"];
-
-/** The configuration in the current folder, if there is one. */
-export function configInFolder(): string | undefined {
-  return configNames.find((name) => existsSync(name));
-}
-
 /** Loads the configuration that the options describe, at the start and again for every reload. */
 function createLoader(options: StartOptions, io: ServingIo) {
   const { config: file, listen = {}, adminPort } = options;
@@ -98,6 +90,7 @@ function createLoader(options: StartOptions, io: ServingIo) {
     adminPort === undefined ? (file === undefined ? { admin: false as const } : {}) : { admin: { port: adminPort } };
   return async (readFile: ServingIo["readFile"]): Promise<ConfigResult> => {
     const loaded = await loadConfig({
+      inspect: (config) => preflight(config, io.env),
       ...(file === undefined ? { text: JSON.stringify(inlineConfig(options, io.env)), format: "json" } : { file }),
       env: io.env,
       readFile,

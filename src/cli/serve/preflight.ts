@@ -1,0 +1,195 @@
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname } from "node:path";
+import { createSecureContext } from "node:tls";
+import { X509Certificate } from "node:crypto";
+
+import { type Config, type RouteConfig, unnamedRoute } from "../../config/config.ts";
+import type { ConfigFinding, Path } from "../../config/issues.ts";
+import { type Environment, reasonOf } from "../../config/substitute.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { parseLock } from "../../recorder/drift/compare.ts";
+import { isProgram } from "../find-program.ts";
+
+/** What a configuration needs of this machine and does not find. */
+export interface Preflight {
+  /** With these a gateway does not start. */
+  readonly problems: readonly ConfigFinding[];
+  /** With these it starts, and something will not work. */
+  readonly warnings: readonly ConfigFinding[];
+}
+
+/** Looks for the files, folders and programs that a configuration names. Starts and changes nothing. */
+export function preflight(config: Config, env: Environment): Preflight {
+  const routes = Object.values(config.routes);
+  return {
+    problems: [
+      ...fileProblems(config),
+      ...certificateProblems(config),
+      ...lockProblems(config),
+      ...folderProblems(config),
+      ...routes.flatMap(commandProblems),
+    ],
+    warnings: [...recordWarnings(config), ...routes.flatMap((route) => programWarnings(route, env))],
+  };
+}
+
+/** Every setting that ends in `File` names a file to read. */
+function fileProblems(config: Config): readonly ConfigFinding[] {
+  const { routes, secrets: _secrets, ...rest } = config;
+  const named = [
+    ...filesIn(rest, []),
+    ...Object.values(routes).flatMap((route) => filesIn(route.upstream, [...routePath(route), "upstream"])),
+    ...Object.values(routes).flatMap((route) => filesIn(route.policy, [...routePath(route), "policy"])),
+  ];
+  return named.flatMap(({ path, file }) => {
+    const reason = unreadable(file);
+    return reason === undefined ? [] : [{ path, message: `cannot read ${file}: ${reason}` }];
+  });
+}
+
+interface NamedFile {
+  readonly path: Path;
+  readonly file: string;
+}
+
+function filesIn(value: unknown, path: Path): readonly NamedFile[] {
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    typeof inner === "string" && key.endsWith("File")
+      ? [{ path: [...path, key], file: inner }]
+      : filesIn(inner, [...path, key]),
+  );
+}
+
+/** A route that is written as `upstream` has no name in the file. */
+function routePath({ name }: RouteConfig): Path {
+  return name === unnamedRoute ? [] : ["routes", name];
+}
+
+function unreadable(file: string): string | undefined {
+  try {
+    accessSync(file, constants.R_OK);
+    return statSync(file).isFile() ? undefined : "it is not a file";
+  } catch (error) {
+    return reasonOf(error);
+  }
+}
+
+function certificateProblems({ listen: { tls } }: Config): readonly ConfigFinding[] {
+  if (tls === undefined || unreadable(tls.certFile) !== undefined || unreadable(tls.keyFile) !== undefined) return [];
+  const [cert, key] = [readFileSync(tls.certFile), readFileSync(tls.keyFile)];
+  try {
+    createSecureContext({ cert, key });
+    const { validTo } = new X509Certificate(cert);
+    return Date.parse(validTo) < Date.now()
+      ? [{ path: ["listen", "tls", "certFile"], message: `the certificate expired on ${validTo}` }]
+      : [];
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [{ path: ["listen", "tls"], message: `certificate and key cannot be used: ${reason}` }];
+  }
+}
+
+function lockProblems({ drift }: Config): readonly ConfigFinding[] {
+  if (drift === undefined) return [];
+  const path = ["drift", "lock"];
+  const reason = unreadable(drift.lock);
+  if (reason !== undefined) {
+    const hint = "write it with headgate drift approve";
+    return [{ path, message: `cannot read ${drift.lock}: ${reason}; ${hint}` }];
+  }
+  try {
+    parseLock(readFileSync(drift.lock, "utf8"), drift.lock);
+    return [];
+  } catch (error) {
+    return [{ path, message: error instanceof Error ? error.message : String(error) }];
+  }
+}
+
+function folderProblems({ audit, listen }: Config): readonly ConfigFinding[] {
+  const { unixSocket } = listen;
+  return [
+    ...(audit === undefined ? [] : unwritable(["audit", "file"], audit.file)),
+    ...(unixSocket === undefined ? [] : unwritable(["listen", "unixSocket"], unixSocket)),
+  ];
+}
+
+function recordWarnings({ record }: Config): readonly ConfigFinding[] {
+  if (record === undefined || record === false || record.file === undefined) return [];
+  return unwritable(["record", "file"], record.file).map(({ path, message }) => ({
+    path,
+    message: `${message}; nothing will be recorded`,
+  }));
+}
+
+function unwritable(path: Path, file: string): readonly ConfigFinding[] {
+  const exists = statSync(file, { throwIfNoEntry: false }) !== undefined;
+  const place = exists ? file : dirname(file);
+  try {
+    accessSync(place, constants.W_OK);
+    return [];
+  } catch (error) {
+    const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
+    if (isMissing) return [{ path, message: `the folder ${place} does not exist` }];
+    return [{ path, message: `cannot write to ${place}: ${reasonOf(error)}` }];
+  }
+}
+
+function commandProblems(route: RouteConfig): readonly ConfigFinding[] {
+  const { upstream } = route;
+  if (upstream.type !== "stdio") return [];
+  const path = [...routePath(route), "upstream"];
+  const { command, args, cwd } = upstream;
+  const problems: ConfigFinding[] = [];
+  const [program = "", ...words] = command.trim().split(/\s+/u);
+  // A path may well have a space in it.
+  if (words.length > 0 && args.length === 0 && statSync(command, { throwIfNoEntry: false }) === undefined) {
+    const rewritten = `command: ${program}, args: ${JSON.stringify(words)}`;
+    problems.push({
+      path: [...path, "command"],
+      message: `is a whole command line, and no shell splits it; write ${rewritten}`,
+    });
+  }
+  if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
+    problems.push({ path: [...path, "cwd"], message: `there is no folder ${cwd}` });
+  return problems;
+}
+
+function programWarnings(route: RouteConfig, env: Environment): readonly ConfigFinding[] {
+  const { upstream } = route;
+  if (upstream.type !== "stdio" || commandProblems(route).length > 0) return [];
+  if (isProgram(upstream.command, { PATH: env["PATH"], ...upstream.env }, upstream.cwd)) return [];
+  const message = `no command \`${upstream.command}\`: not in PATH, or not executable`;
+  return [{ path: [...routePath(route), "upstream", "command"], message }];
+}
+
+/** The ports that another process has taken, or this user may not have. */
+export async function portFindings(config: Config): Promise<readonly ConfigFinding[]> {
+  const { listen, admin } = config;
+  const main = listen.unixSocket === undefined ? await portFinding(["listen", "port"], "--port", listen) : [];
+  const own = admin === false ? [] : await portFinding(["admin", "port"], "--admin-port", admin);
+  return [...main, ...own];
+}
+
+async function portFinding(
+  path: Path,
+  option: string,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<readonly ConfigFinding[]> {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.ErrnoException | undefined>();
+  const server = createServer();
+  server.once("error", resolve);
+  server.listen({ host, port }, () => {
+    server.close(() => {
+      resolve(undefined);
+    });
+  });
+  const error = await promise;
+  if (error === undefined) return [];
+  const message =
+    error.code === "EADDRINUSE"
+      ? `${host}:${port} is in use by another process now; choose another with ${option}, or stop that process`
+      : `cannot listen on ${host}:${port}: ${reasonOf(error)}`;
+  return [{ path, message }];
+}

@@ -5,9 +5,16 @@ import { GatewayError } from "../errors.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCursors } from "./entity/filter.ts";
-import { type Entity, modelOf, transportNames } from "./entity/entity.ts";
+import { type Entity, type EntityModel, modelOf, transportNames } from "./entity/entity.ts";
 import { kitFailure } from "./entity/failure.ts";
-import { createRecords, type Records, tableOf } from "./entity/records.ts";
+import {
+  changedMeanwhile,
+  createRecords,
+  duplicate,
+  type RecordDeps,
+  type Records,
+  tableOf,
+} from "./entity/records.ts";
 import type { ConnectionContext, KitCore } from "./http/contract.ts";
 import { restOpenApiPaths } from "./http/open-api.ts";
 import { createRestHandler } from "./http/rest.ts";
@@ -16,6 +23,7 @@ import { createKitServer, type ExtendContext, type KitMcpServer, toAuthInfo } fr
 import { createStreamableHandler } from "./mcp/streamable-http.ts";
 import type { KitSettings } from "./settings/settings.ts";
 import type { EntityStore } from "./stores/store.ts";
+import { beginTransaction } from "./stores/transaction.ts";
 import type { KitTool } from "./tools/define-tool.ts";
 import { createExecutor } from "./tools/executor.ts";
 import { type CapabilityTool, createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
@@ -42,6 +50,8 @@ export interface ReloadableCore extends KitCore {
   /** Replaces the settings; returns a note for each change that needs a restart and is ignored (KO-142). */
   reload(settings: KitSettings): readonly string[];
   records(entity: string): Records | undefined;
+  /** Runs work whose changes are made all or none; repeats it when another writer was faster. */
+  transaction<Result>(work: (records: (entity: string) => Records | undefined) => Promise<Result>): Promise<Result>;
   warnings(): readonly string[];
 }
 
@@ -154,8 +164,36 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
       return ignored.map((name) => `${name} changed; restart to apply it`);
     },
     records: (name) => records.find(({ entity }) => entity.name === name),
+    transaction: async (work) => runTransaction(models, recordDeps, work),
     warnings: () => [...catalog.warnings, ...lenientScopeWarnings(catalog)],
   };
+}
+
+const maxTransactionAttempts = 5;
+
+async function runTransaction<Result>(
+  models: readonly EntityModel[],
+  deps: RecordDeps,
+  work: (records: (entity: string) => Records | undefined) => Promise<Result>,
+): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    const transaction = beginTransaction(deps.store);
+    const later: (() => Promise<void>)[] = [];
+    const afterCommit = async (run: () => Promise<void>): Promise<void> => {
+      later.push(run);
+    };
+    const scoped = models.map((model) => createRecords(model, { ...deps, store: transaction.store, afterCommit }));
+    const result = await work((name) => scoped.find(({ entity }) => entity.name === name));
+    const applied = await transaction.commit();
+    if (applied.ok) {
+      for (const run of later) await run();
+      return result;
+    }
+    const entity = models.find(({ name }) => name === applied.entity);
+    if (entity === undefined) throw new TypeError(`${applied.entity} is not an entity of this kit`);
+    if (applied.problem === "duplicate") throw duplicate(entity);
+    if (attempt >= maxTransactionAttempts) throw changedMeanwhile(entity);
+  }
 }
 
 /**

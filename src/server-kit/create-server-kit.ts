@@ -9,7 +9,8 @@ import { createLogger, type Logger } from "../telemetry/log.ts";
 import { type KitListenOptions, listen } from "./adapters/node.ts";
 import { createCore, type ReloadableCore } from "./core.ts";
 import type { Entity } from "./entity/entity.ts";
-import { createTypedRecords, type TypedRecords } from "./entity/records.ts";
+import type { Records } from "./entity/records.ts";
+import { createTypedRecords, type TypedRecords } from "./entity/typed-records.ts";
 import type { HttpEdge, IdentifyRequest, PeerDetails } from "./http/contract.ts";
 import { createHttpEdge } from "./http/edge.ts";
 import { refuseRequest } from "./http/refusal.ts";
@@ -57,6 +58,9 @@ export interface ServerKitOptions {
   readonly environment?: KitEnvironment;
 }
 
+/** The records of an entity, for the host's own code. */
+export type RecordsOf = <Schema extends z.ZodObject>(entity: Entity<Schema>) => TypedRecords<Schema>;
+
 /** Entities and tools, served on every enabled transport. */
 export interface ServerKit extends HttpEdge, AsyncDisposable {
   /** Answers any request; 404 for a path that is not the kit's. */
@@ -65,7 +69,20 @@ export interface ServerKit extends HttpEdge, AsyncDisposable {
   /** Serves the local user over stdio. */
   serveStdio(streams?: StdioStreams): StdioSession;
   /** Records for the host's own code: the same schema and hooks, without access rules. */
-  records<Schema extends z.ZodObject>(entity: Entity<Schema>): TypedRecords<Schema>;
+  readonly records: RecordsOf;
+  /**
+   * Makes all changes of `work` or none. If another writer was faster, `work` runs again, so it must do nothing else.
+   * Rows that it only reads are not locked.
+   *
+   * @example
+   * await kit.transaction(async (records) => {
+   *   const { left } = await records(Stock).get(id);
+   *   if (left === 0) throw kitFailure("conflict", "sold out");
+   *   await records(Stock).update(id, { left: left - 1 });
+   *   await records(Order).create({ item: id });
+   * });
+   */
+  transaction<Result>(work: (records: RecordsOf) => Promise<Result>): Promise<Result>;
   /** Applies new settings to later requests; returns a note for each change that needs a restart (KO-142). */
   reload(settings: KitSettingsInput): readonly string[];
 }
@@ -154,11 +171,8 @@ export async function assembleKit(
       void session.ended.then(() => stdioSessions.delete(session));
       return session;
     },
-    records: (entity) => {
-      const records = core.records(entity.name);
-      if (records === undefined) throw new TypeError(`${entity.name} is not an entity of this kit`);
-      return createTypedRecords(entity, records, log);
-    },
+    records: typedRecords((entity) => core.records(entity), log),
+    transaction: async (work) => core.transaction(async (records) => work(typedRecords(records, log))),
     reload: (code) => {
       const notes = core.reload(toSettings(code));
       for (const note of notes) log.warn({}, note);
@@ -170,10 +184,23 @@ export async function assembleKit(
   return { kit, core };
 }
 
+function typedRecords(find: (entity: string) => Records | undefined, log: Logger): RecordsOf {
+  return (entity) => {
+    const records = find(entity.name);
+    if (records === undefined) throw new TypeError(`${entity.name} is not an entity of this kit`);
+    return createTypedRecords(entity, records, log);
+  };
+}
+
 /** The options of `startServerKit`. */
 export interface StartServerKitOptions extends ServerKitOptions {
   readonly listen?: KitListenOptions;
   readonly stdio?: StdioStreams;
+  /**
+   * Whether SIGTERM and SIGINT let running calls finish, end the streams and then the process (KO-080); a second signal
+   * ends it at once. Default: true.
+   */
+  readonly handleSignals?: boolean;
   /** Gets the boot report. Default: standard error, because standard output belongs to the protocol. */
   readonly report?: (text: string) => void;
 }
@@ -212,10 +239,32 @@ export async function startServerKit(options: StartServerKitOptions): Promise<Ru
   const close = async (): Promise<void> => {
     closing ??= (async () => {
       await (server === undefined ? kit.shutdown() : server.close());
+      stopListening();
       resolve();
     })();
     return closing;
   };
+  const stopListening = options.handleSignals === false ? (): void => {} : closeOnSignals(close);
   if (stdio !== undefined && server === undefined) void stdio.ended.then(close);
   return { kit, url: server?.url, stopped, close, [Symbol.asyncDispose]: close };
+}
+
+const endSignals = ["SIGTERM", "SIGINT"] as const;
+
+/** Closes on the first signal and then ends the process, unless the host listens to the signal too. */
+function closeOnSignals(close: () => Promise<void>): () => void {
+  const stop = (): void => {
+    for (const signal of endSignals) process.off(signal, onSignal);
+  };
+  const onSignal = (signal: NodeJS.Signals): void => {
+    // From here on a second signal ends the process, as without a listener.
+    stop();
+    const isShared = process.listenerCount(signal) > 0;
+    const end = (): void => {
+      if (!isShared) process.exit();
+    };
+    void close().then(end, end);
+  };
+  for (const signal of endSignals) process.on(signal, onSignal);
+  return stop;
 }

@@ -13,6 +13,7 @@
 export { createServerKit, startServerKit } from "./create-server-kit.ts";
 export type {
   KitAuth,
+  RecordsOf,
   RunningServerKit,
   ServerKit,
   ServerKitOptions,
@@ -49,7 +50,7 @@ export { entityFromTable } from "./entity/drizzle.ts";
 export type { DrizzleSchema, DrizzleTable, DrizzleValue } from "./entity/drizzle.ts";
 export type { FieldTests, FilterOf } from "./entity/filter.ts";
 export type { OperationName } from "./entity/entity.ts";
-export type { TypedRecords } from "./entity/records.ts";
+export type { ExpectedVersion, TypedRecords } from "./entity/typed-records.ts";
 
 // Declare tools.
 export { defineTool } from "./tools/define-tool.ts";
@@ -86,8 +87,14 @@ export type {
 } from "./stores/store.ts";
 
 // Authenticate callers.
-export { introspectionVerifier, jwtVerifier } from "./auth/token-verifiers.ts";
-export type { IntrospectionVerifierOptions, JwtVerifierOptions, VerifierOptions } from "./auth/token-verifiers.ts";
+export { apiKeyVerifier, introspectionVerifier, jwtVerifier } from "./auth/token-verifiers.ts";
+export type {
+  ApiKey,
+  ApiKeyVerifierOptions,
+  IntrospectionVerifierOptions,
+  JwtVerifierOptions,
+  VerifierOptions,
+} from "./auth/token-verifiers.ts";
 export { createTestIssuer } from "./auth/test-issuer.ts";
 export type { TestIssuer, TestIssuerOptions } from "./auth/test-issuer.ts";
 export type { Authentication, AuthenticationFailure, Authenticator, Credentials } from "../auth/authenticator.ts";

@@ -17,7 +17,7 @@ afterAll(async () => server[Symbol.asyncDispose]());
 describeStore("postgres", async () => {
   const client = new pg.Client({ connectionString: server.connectionString });
   await client.connect();
-  await client.query('DROP TABLE IF EXISTS "Sample"');
+  await client.query('DROP TABLE IF EXISTS "Sample", "Unique"');
   await client.end();
   return postgresStore(server.connectionString);
 });

@@ -15,6 +15,7 @@ import {
   type SortKey,
   sortPosition,
 } from "../../src/server-kit/stores/store.ts";
+import { beginTransaction } from "../../src/server-kit/stores/transaction.ts";
 
 /** A table with a field of every kind. */
 export const contractTable: EntityTable = {
@@ -22,6 +23,8 @@ export const contractTable: EntityTable = {
   name: "Sample",
   key: "id",
   mapping: undefined,
+  unique: [],
+  indexes: [],
   fields: [
     { name: "id", kind: "string", nullable: false, optional: false },
     { name: "text", kind: "string", nullable: false, optional: false },
@@ -32,10 +35,103 @@ export const contractTable: EntityTable = {
   ],
 };
 
+/** A table whose rows differ in their text, and in amount and flag together. */
+const uniqueTable: EntityTable = {
+  ...contractTable,
+  entity: "Unique",
+  name: "Unique",
+  unique: [["text"], ["amount", "flag"]],
+  indexes: [["whole"], ["flag", "text"]],
+};
+
 const byId: readonly SortKey[] = [{ field: "id", descending: false }];
+
+/** What every store promises about unique values and transactions. */
+function describeUniqueness(name: string, open: () => Promise<EntityStore>): void {
+  describe(`${name} store, with unique values and transactions`, () => {
+    let store: EntityStore;
+    beforeEach(async () => {
+      store = await open();
+      await store.open([contractTable, uniqueTable]);
+    });
+    afterEach(async () => store.close());
+
+    it("refuses a unique value that another row has, when inserted and when changed", async () => {
+      const taken = row("a", { text: "taken", amount: 1, flag: true });
+      const free = row("b", { text: "free", amount: 1, flag: false });
+      const change = async (...changes: RowChange[]) => store.apply(changes);
+      const table = uniqueTable;
+      expect(await change({ kind: "insert", table, row: taken }, { kind: "insert", table, row: free })).toEqual({
+        ok: true,
+      });
+      const duplicates: readonly RowChange[] = [
+        { kind: "insert", table, row: row("c", { text: "taken", amount: 2, flag: true }) },
+        { kind: "insert", table, row: row("c", { text: "other", amount: 1, flag: true }) },
+        { kind: "replace", table, expected: free, row: { ...free, text: "taken" } },
+        { kind: "replace", table, expected: free, row: { ...free, flag: true } },
+      ];
+      for (const made of duplicates) {
+        expect(await change(made)).toEqual({ ok: false, index: 0, problem: "duplicate" });
+      }
+      expect(await change({ kind: "replace", table, expected: free, row: { ...free, text: "freer" } })).toEqual({
+        ok: true,
+      });
+    });
+
+    it("does not compare nulls", async () => {
+      const rows = ["a", "b"].map((id) => row(id, { text: id, amount: null, flag: true }));
+      const inserts = rows.map((one) => ({ kind: "insert", table: uniqueTable, row: one }) as const);
+      expect(await store.apply(inserts)).toEqual({ ok: true });
+    });
+
+    it("sees the changes of a transaction inside it as it does after its commit", async () => {
+      const before = ["a", "b", "c", "d"].map((id, index) => row(id, { text: id, amount: index }));
+      await insert(store, before);
+      const transaction = beginTransaction(store);
+      const [a, b] = before;
+      if (a === undefined || b === undefined) throw new TypeError("no rows");
+      const table = contractTable;
+      await transaction.store.apply([{ kind: "remove", table, expected: a }]);
+      await transaction.store.apply([{ kind: "replace", table, expected: b, row: { ...b, amount: 9 } }]);
+      await transaction.store.apply([{ kind: "insert", table, row: row("e", { amount: 2 }) }]);
+      const queries: readonly RowQuery[] = [
+        { where: allRows, sort: byId, after: undefined, limit: 10 },
+        { where: allRows, sort: byId, after: ["b"], limit: 2 },
+        { where: allRows, sort: [{ field: "amount", descending: true }, ...byId], after: undefined, limit: 3 },
+        {
+          where: { kind: "compare", field: "amount", operator: "lte", value: 3 },
+          sort: byId,
+          after: undefined,
+          limit: 10,
+        },
+      ];
+      const look = async (of: EntityStore) =>
+        Promise.all(queries.map(async (one) => [await of.list(table, one), await of.count(table, one.where)]));
+      const inside = await look(transaction.store);
+      expect(await all(store)).toEqual(before);
+      expect(await transaction.commit()).toEqual({ ok: true });
+      expect(await look(store)).toEqual(inside);
+    });
+
+    it("makes no change of a transaction when one of its rows has changed meanwhile", async () => {
+      await insert(store, [row("a"), row("b")]);
+      const transaction = beginTransaction(store);
+      const table = contractTable;
+      await transaction.store.apply([{ kind: "replace", table, expected: row("a"), row: row("a", { text: "mine" }) }]);
+      await transaction.store.apply([{ kind: "remove", table, expected: row("b") }]);
+      await store.apply([{ kind: "replace", table, expected: row("a"), row: row("a", { text: "theirs" }) }]);
+      expect(await transaction.commit()).toMatchObject({ ok: false, problem: "stale", entity: "Sample" });
+      expect((await all(store)).map(({ id, text }) => [id, text])).toEqual([
+        ["a", "theirs"],
+        ["b", row("b")["text"]],
+      ]);
+    });
+  });
+}
 
 /** What every store promises; `open` gives an empty one. */
 export function describeStore(name: string, open: () => Promise<EntityStore>): void {
+  describeUniqueness(name, open);
   describe(`${name} store`, () => {
     let store: EntityStore;
     beforeEach(async () => {

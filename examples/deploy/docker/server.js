@@ -1,5 +1,5 @@
 // A whole server: one entity, tokens of your issuer, every transport over HTTP.
-import { createServerKit, defineEntity, jwtVerifier, listen, sqliteStore } from "headgate/server-kit";
+import { defineEntity, jwtVerifier, sqliteStore, startServerKit } from "headgate/server-kit";
 import { z } from "zod";
 
 const { KIT_ISSUER: issuer, KIT_PUBLIC_URL: publicUrl, KIT_PROXIES = "", KIT_DATABASE = "kit.db" } = process.env;
@@ -10,7 +10,7 @@ const Site = defineEntity("Site", z.object({ id: z.uuid(), name: z.string().max(
   requiredScopes: ["clinical:operations"],
 });
 
-const kit = await createServerKit({
+await startServerKit({
   name: "sites",
   entities: [Site],
   store: sqliteStore(KIT_DATABASE),
@@ -22,10 +22,6 @@ const kit = await createServerKit({
     trustedProxies: KIT_PROXIES.split(",").filter((network) => network !== ""),
     ...(publicUrl === undefined ? {} : { publicUrl }),
   },
+  // All addresses, because the container's own network decides who gets here.
+  listen: { host: "0.0.0.0" },
 });
-// All addresses, because the container's own network decides who gets here.
-const listening = await listen(kit, { host: "0.0.0.0" });
-process.stderr.write(`${kit.bootReport()}\n  Address: ${listening.url}\n`);
-for (const signal of ["SIGINT", "SIGTERM"]) {
-  process.once(signal, () => void listening.close().then(() => process.exit(0)));
-}

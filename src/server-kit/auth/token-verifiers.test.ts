@@ -4,7 +4,8 @@ import { createFakeKit } from "../../../test/support/fake-kit.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { ask, openKitClient } from "../../../test/support/kit-client.ts";
 import { createKeyring, fakeAsk, type TokenFacts } from "../../../test/support/tokens.ts";
-import { createIntrospectionVerifier, createJwtVerifier } from "./token-verifiers.ts";
+import { formatApiKey, hashApiKey } from "../../auth/api-key.ts";
+import { apiKeyVerifier, createIntrospectionVerifier, createJwtVerifier } from "./token-verifiers.ts";
 
 const issuer = "https://login.example.com";
 const audience = "http://127.0.0.1:5110/mcp";
@@ -96,5 +97,31 @@ describe("a kit that introspects tokens", () => {
     expect(await status("bad")).toBe(401);
     isUp = false;
     expect(await status("unknown")).toBe(503);
+  });
+});
+
+describe("apiKeyVerifier", () => {
+  const key = formatApiKey(new Uint8Array(32).fill(7));
+  const credentials = (headers: Record<string, string>) => ({ header: (name: string) => headers[name] });
+
+  it("accepts a key by its hash, with scopes and labels", async () => {
+    const verifier = apiKeyVerifier({
+      keys: { ci: { hash: hashApiKey(key), scopes: ["notes"], labels: { team: "a" } } },
+    });
+    expect(await verifier.authenticate(credentials({ authorization: `Bearer ${key}` }))).toMatchObject({
+      ok: true,
+      principal: { id: "key:kit/ci", claims: { sub: "ci", team: "a" }, scopes: new Set(["notes"]) },
+    });
+    expect(await verifier.authenticate(credentials({ authorization: `Bearer ${key}x` }))).toMatchObject({ ok: false });
+  });
+
+  it("reads another header, and refuses expired keys", async () => {
+    const expiresAt = new Date(0);
+    const verifier = apiKeyVerifier({ keys: { old: { hash: hashApiKey(key), expiresAt } }, header: "X-Api-Key" });
+    expect(await verifier.authenticate(credentials({ "x-api-key": key }))).toMatchObject({ ok: false });
+  });
+
+  it("refuses a key in place of its hash", () => {
+    expect(() => apiKeyVerifier({ keys: { ci: { hash: key } } })).toThrow("the hash of ci is not sha256:");
   });
 });

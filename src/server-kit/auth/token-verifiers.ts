@@ -1,4 +1,5 @@
 import { isPromise } from "../../lib/is-promise.ts";
+import { createApiKeys, isApiKeyHash } from "../../auth/api-key.ts";
 import type { Authentication, Authenticator } from "../../auth/authenticator.ts";
 import { createHttpClient, type HttpClient } from "../../auth/http-client.ts";
 import { createIntrospection } from "../../auth/introspection.ts";
@@ -32,6 +33,47 @@ export interface IntrospectionVerifierOptions extends VerifierOptions {
   readonly clientSecret: string;
   /** The introspection endpoint. Default: from the metadata of the issuer. */
   readonly endpoint?: string;
+}
+
+/** A key that callers may use; only its hash is known. */
+export interface ApiKey {
+  /** The hash that `headgate key` prints: `sha256:` and 43 characters. */
+  readonly hash: string;
+  readonly scopes?: readonly string[];
+  /** Facts about the owner, as claims of the principal. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly expiresAt?: Date;
+}
+
+/** The options of `apiKeyVerifier`. */
+export interface ApiKeyVerifierOptions {
+  /** By the name of the caller; its principal is `key:kit/<name>`. */
+  readonly keys: Readonly<Record<string, ApiKey>>;
+  /** The header that carries the key. Default: `Authorization: Bearer`. */
+  readonly header?: string;
+}
+
+/**
+ * Verifies API keys that `headgate key` has made.
+ *
+ * @example
+ * const auth = { authenticator: apiKeyVerifier({ keys: { ci: { hash: process.env.CI_KEY_HASH, scopes: ["notes"] } } }) };
+ */
+export function apiKeyVerifier({ keys, header }: ApiKeyVerifierOptions): Authenticator {
+  const entries = Object.entries(keys).map(([name, { hash, scopes = [], labels = {}, expiresAt }]) => {
+    if (isApiKeyHash(hash)) return [name, { hash, scopes, labels, expiresAt: expiresAt?.getTime() }] as const;
+    throw new GatewayError(
+      "config_invalid",
+      `apiKeyVerifier: the hash of ${name} is not sha256: and 43 characters; make a key and its hash with: headgate key`,
+    );
+  });
+  return createApiKeys({
+    name: "kit",
+    header: header?.toLowerCase(),
+    keys: Object.fromEntries(entries),
+    impliedScopes: {},
+    wall: () => systemClock.wall(),
+  });
 }
 
 /** What tests replace. */

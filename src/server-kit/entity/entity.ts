@@ -74,7 +74,14 @@ export interface EntityOptions<Schema extends z.ZodObject> {
   readonly toolPrefix?: string;
   /** Input schemas to show instead of the derived ones; validation does not change. */
   readonly schemaOverride?: { readonly [Name in OperationName]?: JsonObject };
-  /** Which records a principal can see; it cannot tell others from missing ones (KO-015). */
+  /** Fields, or groups of fields, whose values no two records share; null is not compared. */
+  readonly unique?: readonly (FieldName<Schema> | readonly FieldName<Schema>[])[];
+  /** Fields, or groups of fields, that the store indexes for filters and sorting. */
+  readonly indexes?: readonly (FieldName<Schema> | readonly FieldName<Schema>[])[];
+  /**
+   * Which records a principal can see; it cannot tell others from missing ones (KO-015). It cannot store a record that
+   * it could not see either.
+   */
   readonly visibleTo?: (principal: Principal) => FilterOf<z.output<Schema>> | undefined;
   readonly hooks?: EntityHooks<z.output<Schema>>;
   /** Names of an existing table. */
@@ -97,6 +104,9 @@ export interface EntityModel extends Entity {
   readonly version: string | undefined;
   readonly filterable: readonly Field[];
   readonly sortable: readonly Field[];
+  /** Groups of field names. */
+  readonly unique: readonly (readonly string[])[];
+  readonly indexes: readonly (readonly string[])[];
   readonly options: EntityOptions<z.ZodObject>;
 }
 
@@ -164,6 +174,8 @@ function createModel(name: string, schema: z.ZodObject, options: EntityOptions<z
     version: version?.name,
     filterable: chosen("filterable"),
     sortable: chosen("sortable"),
+    unique: groups("unique"),
+    indexes: groups("indexes"),
     options,
   };
   for (const field of fields.values()) {
@@ -172,15 +184,27 @@ function createModel(name: string, schema: z.ZodObject, options: EntityOptions<z
   }
   return model;
 
+  function groups(option: "unique" | "indexes"): readonly (readonly string[])[] {
+    return (options[option] ?? []).map((group) => {
+      const names = typeof group === "string" ? [group] : group;
+      if (names.length === 0) throw invalidEntity(name, `option ${option} has a group without fields`);
+      return names.map((wanted) => scalar(option, wanted).name);
+    });
+  }
+
+  function scalar(option: string, wanted: string): Field {
+    const field = named(option, wanted);
+    if (isScalarField(field)) return field;
+    throw invalidEntity(name, `option ${option} names ${field.name}, which is not a scalar`);
+  }
+
   function chosen(option: "filterable" | "sortable"): readonly Field[] {
     const wanted = options[option];
     if (wanted === undefined) {
       return [...fields.values()].filter((field) => isScalarField(field) && !hidden.has(field.name));
     }
     return wanted.map((wantedName) => {
-      const field = named(option, wantedName);
-      if (!isScalarField(field))
-        throw invalidEntity(name, `option ${option} names ${field.name}, which is not a scalar`);
+      const field = scalar(option, wantedName);
       if (!hidden.has(field.name)) return field;
       throw invalidEntity(name, `option ${option} names ${field.name}, which option hidden hides`);
     });

@@ -3,6 +3,8 @@ import { GatewayError } from "../../errors.ts";
 /** The stable codes of failed calls, with their status over REST; tools return `isError` (KO-022). */
 export const failureStatus = {
   validation_failed: 400,
+  /** The caller may not store this record. */
+  forbidden: 403,
   not_found: 404,
   conflict: 409,
   /** The record has another version than the caller expected (optimistic concurrency). */

@@ -3,7 +3,15 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { FieldIssue } from "./failure.ts";
 import type { Field } from "./fields.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { isScalar, type JsonObject, type JsonValue, type RowCondition, type Scalar } from "../stores/store.ts";
+import {
+  isScalar,
+  type JsonObject,
+  type JsonValue,
+  type RowCondition,
+  type Scalar,
+  isStorable,
+  notStorable,
+} from "../stores/store.ts";
 
 /** The tests of one field in a filter. */
 export type FieldTests<Value> = {
@@ -86,12 +94,14 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
         }
         const values = operand.filter((value): value is Scalar => matchesType(field, value));
         if (values.length < operand.length) return fail(place, `expected values of type ${typeOf(field)}`);
+        if (!values.every(isStorable)) return fail(place, notStorable);
         return { kind: "in", field: field.name, values };
       }
       case "contains":
       case "startsWith":
         if (!isFreeText(field)) return fail(place, "only for free text fields");
         if (typeof operand !== "string") return fail(place, "expected string");
+        if (!isStorable(operand)) return fail(place, notStorable);
         return { kind: operator, field: field.name, value: operand };
       case "isNull":
         if (typeof operand !== "boolean") return fail(place, "expected boolean");
@@ -104,6 +114,7 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
   function compare(field: Field, operator: (typeof comparisons)[number], value: unknown, place: string): RowCondition {
     terms++;
     if (!matchesType(field, value)) return fail(place, `expected ${typeOf(field)}`);
+    if (!isStorable(value)) return fail(place, notStorable);
     return { kind: "compare", field: field.name, operator, value };
   }
 

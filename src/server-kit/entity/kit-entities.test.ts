@@ -199,7 +199,7 @@ describe("tools of entities", () => {
   it("[KO-028] are described by the same objects for everybody who sees the same", () => {
     const clock = { now: () => 0, wall: () => 0 };
     const parts = { store: memoryStore(), cursors: createCursors("x"), clock, newUuid: () => "" };
-    const settings = parseSettings({}, { deployed: false, name: "test" });
+    const settings = parseSettings({ requireAuthentication: true }, { deployed: false, name: "test" });
     const catalogue = createToolCatalog(
       [createRecords(modelOf(Site), parts), createRecords(modelOf(Visit), parts)],
       [],
@@ -214,7 +214,12 @@ describe("tools of entities", () => {
   it("[KO-139] let anonymous callers pass scopes in development only, and say so", async () => {
     await using lax = await createTestKit({ entities: [Site] });
     expect(await namesFor(lax)).toHaveLength(5);
-    expect(await namesFor(lax, stranger)).toEqual([]);
+    // Logging in never shows less, but the scopes of a caller that has logged in count.
+    expect(await namesFor(lax, stranger)).toHaveLength(5);
+    expect(lax.core.capabilityTools(stranger)).toHaveLength(5);
+    await expect(
+      (await connectInMemory(lax, stranger)).callTool({ name: "TrialSite_List", arguments: {} }),
+    ).rejects.toMatchObject({ code: 4031 });
     expect(lax.warnings().join()).toContain("5 tools require scopes, but anonymous callers may call them");
     await using deployed = await createTestKit({
       entities: [Site],

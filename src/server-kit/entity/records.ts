@@ -1,5 +1,3 @@
-import type { z } from "zod";
-
 import type { Clock, Principal } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import {
@@ -7,7 +5,10 @@ import {
   type EntityStore,
   type EntityTable,
   isScalar,
+  isStorable,
   type JsonValue,
+  matchesCondition,
+  notStorable,
   type Row,
   type RowChange,
   type RowCondition,
@@ -15,8 +16,8 @@ import {
   sortPosition,
 } from "../stores/store.ts";
 import { type FieldValues, toFieldIssues } from "./arguments.ts";
-import { type Cursors, type FilterOf, parseEntityFilter } from "./filter.ts";
-import { type Entity, type EntityModel, type FieldGenerator, isWritable, modelOf } from "./entity.ts";
+import { type Cursors, parseEntityFilter } from "./filter.ts";
+import { type EntityModel, type FieldGenerator, isWritable } from "./entity.ts";
 import { invalidArguments, kitFailure, notFound } from "./failure.ts";
 import { defaultOf } from "./fields.ts";
 
@@ -35,6 +36,8 @@ export interface RecordDeps {
   readonly cursors: Cursors;
   readonly clock: Clock;
   readonly newUuid: () => string;
+  /** Runs what follows a stored change; inside a transaction it waits for the commit. Default: at once. */
+  readonly afterCommit?: (run: () => Promise<void>) => Promise<void>;
 }
 
 /** A validated list request. */
@@ -86,6 +89,8 @@ export function tableOf(entity: EntityModel): EntityTable {
     name: entity.name,
     key: entity.key.name,
     fields: [...entity.fields.values()],
+    unique: entity.unique,
+    indexes: entity.indexes,
     mapping: entity.options.table,
   };
 }
@@ -108,13 +113,13 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
 
   async function insert(created: readonly Row[], caller: RecordContext): Promise<void> {
     await commit(created.map((row) => ({ kind: "insert", table, row })));
-    for (const row of created) await notifyHook(entity, "create", row, caller);
+    for (const row of created) await notify("create", row, caller);
   }
 
   async function removeAll(doomed: readonly Row[], caller: RecordContext): Promise<void> {
     for (const row of doomed) await entity.options.hooks?.beforeDelete?.(row, caller);
     await commit(doomed.map((expected) => ({ kind: "remove", table, expected })));
-    for (const row of doomed) await notifyHook(entity, "delete", row, caller);
+    for (const row of doomed) await notify("delete", row, caller);
   }
 
   /** Reads, changes and writes again until no other writer was faster. */
@@ -126,9 +131,10 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
       const replaced = await prepare();
       caller.signal.throwIfAborted();
       const applied = await store.apply(replaced.map((one) => ({ kind: "replace", table, ...one })));
+      if (!applied.ok && applied.problem === "duplicate") throw duplicate(entity);
       if (!applied.ok && attempt < maxAttempts) continue;
-      if (!applied.ok) throw changedMeanwhile();
-      for (const { row } of replaced) await notifyHook(entity, "update", row, caller);
+      if (!applied.ok) throw changedMeanwhile(entity);
+      for (const { row } of replaced) await notify("update", row, caller);
       return replaced.map(({ row }) => row);
     }
   }
@@ -137,12 +143,14 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
     if (changes.length === 0) return;
     const applied = await store.apply(changes);
     if (applied.ok) return;
-    if (applied.problem === "stale") throw changedMeanwhile();
-    throw kitFailure("conflict", `a ${entity.name} with this ${entity.key.name} exists already`);
+    if (applied.problem === "stale") throw changedMeanwhile(entity);
+    throw duplicate(entity);
   }
 
-  const changedMeanwhile = (): Error =>
-    kitFailure("conflict", `the ${entity.name} has changed in the meantime; get it again and retry`);
+  const notify = async (operation: "create" | "update" | "delete", row: Row, caller: RecordContext): Promise<void> => {
+    const run = async (): Promise<void> => notifyHook(entity, operation, row, caller);
+    await (deps.afterCommit === undefined ? run() : deps.afterCommit(run));
+  };
 
   return {
     entity,
@@ -220,6 +228,17 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
   };
 }
 
+/** The failure of a change whose record is not as it was read any more. */
+export function changedMeanwhile(entity: EntityModel): Error {
+  return kitFailure("conflict", `the ${entity.name} has changed in the meantime; get it again and retry`);
+}
+
+/** The failure of a record whose key or unique values another one has. */
+export function duplicate({ name, key, unique }: EntityModel): Error {
+  const groups = [[key.name], ...unique].map((group) => group.join(" and "));
+  return kitFailure("conflict", `a ${name} with this ${groups.join(" or ")} exists already`);
+}
+
 function defaultsOf(entity: EntityModel): Row {
   return Object.fromEntries(
     [...entity.fields.values()].flatMap((field) => {
@@ -251,7 +270,7 @@ function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): 
     if (entity.version !== undefined) next[entity.version] = Number(before[entity.version] ?? 0) + 1;
     const row = validate(entity, next);
     const replaced = await hooks?.beforeUpdate?.(row, before, caller);
-    return replaced === undefined ? row : validate(entity, replaced);
+    return requireVisible(entity, replaced === undefined ? row : validate(entity, replaced), caller);
   }
 
   return {
@@ -261,7 +280,7 @@ function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): 
       if (entity.version !== undefined) next[entity.version] = 1;
       const row = validate(entity, next);
       const replaced = await hooks?.beforeCreate?.(row, caller);
-      return replaced === undefined ? row : validate(entity, replaced);
+      return requireVisible(entity, replaced === undefined ? row : validate(entity, replaced), caller);
     },
     update: async (before, given, caller) => change(before, withValues(before, given), caller),
     replace: async (before, given, caller) => {
@@ -291,7 +310,15 @@ function validate(entity: EntityModel, record: Readonly<Record<string, unknown>>
     if (value !== undefined) row[field.name] = value;
     else if (field.nullable) row[field.name] = null;
   }
+  const unstorable = Object.entries(row).filter(([, value]) => !isStorable(value));
+  if (unstorable.length > 0) throw invalidArguments(unstorable.map(([path]) => ({ path, message: notStorable })));
   return row;
+}
+
+/** Throws unless the caller could see the record that it stores: nobody gives a record away or takes another's name. */
+function requireVisible(entity: EntityModel, row: Row, caller: RecordContext): Row {
+  if (matchesCondition(visible(entity, allRows, caller), row)) return row;
+  throw kitFailure("forbidden", `you may not store a ${entity.name} that you could not see`);
 }
 
 function checkVersion(entity: EntityModel, row: Row, expected: number | undefined): void {
@@ -337,48 +364,4 @@ async function notifyHook(
 /** A sort key as clients write it. */
 function formatSortKey({ field, descending }: SortKey): string {
   return descending ? `-${field}` : field;
-}
-
-/** The records of an entity for the host's own code, with the types of its schema. */
-export interface TypedRecords<Schema extends z.ZodObject> {
-  /** Generated fields may be omitted. */
-  create(record: Partial<z.input<Schema>>): Promise<z.output<Schema>>;
-  /** Rejects if there is no such record. */
-  get(key: string | number): Promise<z.output<Schema>>;
-  list(filter?: FilterOf<z.output<Schema>>, limit?: number): Promise<readonly z.output<Schema>[]>;
-  count(filter?: FilterOf<z.output<Schema>>): Promise<number>;
-}
-
-const hostPrincipal: Principal = { id: "host", kind: "key", scopes: new Set(), claims: {} };
-
-/** Records for the host's own code: the same schema and hooks, but no restriction to visible rows. */
-export function createTypedRecords<Schema extends z.ZodObject>(
-  entity: Entity<Schema>,
-  records: Records,
-  log: Logger,
-): TypedRecords<Schema> {
-  const { signal } = new AbortController();
-  const caller: RecordContext = { principal: hostPrincipal, signal, log, bypassesVisibility: true };
-  // Rows have passed the schema, which is what the type says.
-  const typed = (row: Row): z.output<Schema> => row as z.output<Schema>;
-  const conditionOf = (filter: FilterOf<z.output<Schema>> | undefined): RowCondition => {
-    if (filter === undefined) return allRows;
-    const parsed = parseEntityFilter(filter, [...modelOf(entity).fields.values()]);
-    if (!parsed.ok) throw invalidArguments(parsed.issues);
-    return parsed.condition;
-  };
-  return {
-    create: async (record) => {
-      const given = new Map(Object.entries(record as Readonly<Record<string, JsonValue | undefined>>));
-      const [row] = await records.create([given], caller);
-      return typed(row ?? {});
-    },
-    get: async (key) => typed(await records.get(key, caller)),
-    list: async (filter, limit = 1000) => {
-      const where = conditionOf(filter);
-      const all = { where, filter: undefined, sort: [], cursor: undefined, pageSize: limit, includeTotal: false };
-      return (await records.list(all, caller)).items.map(typed);
-    },
-    count: async (filter) => records.count(conditionOf(filter), caller),
-  };
 }

@@ -57,11 +57,12 @@ function applyOne(
   change: RowChange,
   undo: (() => void)[],
 ): Extract<ApplyResult, { ok: false }>["problem"] | undefined {
-  const { key } = change.table;
+  const { key, unique } = change.table;
   const id = (change.kind === "insert" ? change.row : change.expected)[key] ?? null;
   const before = rows.get(id);
   if (change.kind === "insert" && before !== undefined) return "duplicate";
   if (change.kind !== "insert" && !isDeepStrictEqual(before, change.expected)) return "stale";
+  if (change.kind !== "remove" && unique.some((group) => isTaken(rows, before, change.row, group))) return "duplicate";
   undo.push(() => {
     if (before === undefined) rows.delete(id);
     else rows.set(id, before);
@@ -69,4 +70,10 @@ function applyOne(
   if (change.kind === "remove") rows.delete(id);
   else rows.set(id, structuredClone(change.row));
   return undefined;
+}
+
+/** Whether another row has the same values in all fields of the group. */
+function isTaken(rows: ReadonlyMap<JsonValue, Row>, own: Row | undefined, row: Row, group: readonly string[]): boolean {
+  if (group.some((field) => (row[field] ?? null) === null)) return false;
+  return [...rows.values()].some((other) => other !== own && group.every((field) => other[field] === row[field]));
 }

@@ -193,13 +193,25 @@ async function applyAll(
   await client.query(`BEGIN; SET LOCAL statement_timeout = ${Math.max(1, Math.ceil(timeoutMs))}`);
   for (const [index, change] of changes.entries()) {
     const { text, values } = sqlOf(change.table).change(change);
-    const { rowCount } = await client.query(text, [...values]);
-    if (rowCount === 1) continue;
+    const changed = await client.query(text, [...values]).then(
+      ({ rowCount }) => rowCount === 1,
+      (error: unknown) => {
+        if (isUniqueViolation(error)) return "duplicate";
+        throw error;
+      },
+    );
+    if (changed === true) continue;
     await client.query("ROLLBACK");
-    return { ok: false, index, problem: change.kind === "insert" ? "duplicate" : "stale" };
+    const problem = changed === "duplicate" || change.kind === "insert" ? "duplicate" : "stale";
+    return { ok: false, index, problem };
   }
   await client.query("COMMIT");
   return { ok: true };
+}
+
+/** Whether PostgreSQL refused a value that another row has. */
+function isUniqueViolation(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "23505";
 }
 
 async function openTable(client: PostgresClient, sql: TableSql): Promise<void> {
@@ -210,6 +222,7 @@ async function openTable(client: PostgresClient, sql: TableSql): Promise<void> {
   );
   const existing = new Set(rows.map((row) => row["attname"]));
   for (const text of sql.addColumns(existing)) await client.query(text);
+  for (const text of sql.createIndexes) await client.query(text);
 }
 
 async function connect(connectionString: string, timeoutMs: number): Promise<OwnPool> {

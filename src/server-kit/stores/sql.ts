@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 import { GatewayError } from "../../errors.ts";
 import {
   type EntityTable,
@@ -43,6 +45,8 @@ export interface TableSql {
   readonly create: string | undefined;
   /** What adds the columns that the existing table lacks; throws if something else manages the table. */
   addColumns(existing: ReadonlySet<unknown>): readonly string[];
+  /** What creates the missing indexes; empty if something else manages the table. */
+  readonly createIndexes: readonly string[];
   list(query: RowQuery): SqlStatement;
   count(where: RowCondition): SqlStatement;
   change(change: RowChange): SqlStatement;
@@ -81,6 +85,9 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
             `entity ${table.entity}: the table ${name} has no column ${columns.name(field.name)} for the field ${field.name}`,
           );
         }),
+    createIndexes: isManaged
+      ? [...table.unique.map((group) => index("UNIQUE ", group)), ...table.indexes.map((group) => index("", group))]
+      : [],
     list: ({ where, sort, after, limit }) =>
       statement(dialect, (add) => {
         const conditions = [conditionSql(where, columns, add)];
@@ -102,8 +109,7 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
         switch (change.kind) {
           case "insert": {
             const list = table.fields.map((field) => encode(field, change.row)).join(", ");
-            const key = columns.quoted(table.key);
-            return `INSERT INTO ${quote(name)} (${all}) VALUES (${list}) ON CONFLICT (${key}) DO NOTHING`;
+            return `INSERT INTO ${quote(name)} (${all}) VALUES (${list}) ON CONFLICT DO NOTHING`;
           }
           case "replace": {
             const list = table.fields.map((field) => `${columns.quoted(field.name)} = ${encode(field, change.row)}`);
@@ -122,6 +128,16 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
       return row;
     },
   };
+
+  function index(kind: "UNIQUE " | "", group: readonly string[]): string {
+    // The digest keeps the name unique where the database cuts long names.
+    const digest = createHash("sha256")
+      .update(JSON.stringify([name, kind, group]))
+      .digest("hex")
+      .slice(0, 12);
+    const list = group.map((field) => columns.quoted(field)).join(", ");
+    return `CREATE ${kind}INDEX IF NOT EXISTS ${quote(`headgate_${digest}`)} ON ${quote(name)} (${list})`;
+  }
 
   function definition({ name: field, kind }: TableField): string {
     const isKey = field === table.key ? " NOT NULL PRIMARY KEY" : "";

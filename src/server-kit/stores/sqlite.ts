@@ -46,6 +46,7 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
         if (sql.create !== undefined) database.exec(sql.create);
         const rows = database.prepare("SELECT name FROM pragma_table_info(?)").all(sql.name);
         for (const text of sql.addColumns(new Set(rows.map((row) => row["name"])))) database.exec(text);
+        for (const text of sql.createIndexes) database.exec(text);
       }
       requireFile();
     },
@@ -66,16 +67,20 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
       requireFile();
       // Synchronous from BEGIN to COMMIT, so that no other call of this process interferes.
       database.exec("BEGIN IMMEDIATE");
+      let index = 0;
       try {
-        for (const [index, change] of changes.entries()) {
-          if (run(sqlOf(change.table).change(change)) === 1) continue;
-          database.exec("ROLLBACK");
-          return { ok: false, index, problem: change.kind === "insert" ? "duplicate" : "stale" };
+        for (const change of changes) {
+          if (run(sqlOf(change.table).change(change)) !== 1) {
+            database.exec("ROLLBACK");
+            return { ok: false, index, problem: change.kind === "insert" ? "duplicate" : "stale" };
+          }
+          index += 1;
         }
         database.exec("COMMIT");
         return { ok: true };
       } catch (error) {
         if (database.isTransaction) database.exec("ROLLBACK");
+        if (isUniqueViolation(error)) return { ok: false, index, problem: "duplicate" };
         throw error;
       }
     },
@@ -88,6 +93,11 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
       if (typeof file === "string" && database.isOpen) database.close();
     },
   };
+}
+
+/** Whether SQLite refused a value that another row has (SQLITE_CONSTRAINT_UNIQUE). */
+function isUniqueViolation(error: unknown): boolean {
+  return error instanceof Error && "errcode" in error && error.errcode === 2067;
 }
 
 /**

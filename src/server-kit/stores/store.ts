@@ -72,6 +72,10 @@ export interface EntityTable {
   readonly name: string;
   readonly key: string;
   readonly fields: readonly TableField[];
+  /** Groups of fields whose values no two rows share, beside the key. A row with a null among them is not compared. */
+  readonly unique: readonly (readonly string[])[];
+  /** Groups of fields to index. */
+  readonly indexes: readonly (readonly string[])[];
   readonly mapping: TableMapping | undefined;
 }
 
@@ -81,7 +85,10 @@ export type RowChange =
   | { readonly kind: "replace"; readonly table: EntityTable; readonly expected: Row; readonly row: Row }
   | { readonly kind: "remove"; readonly table: EntityTable; readonly expected: Row };
 
-/** Whether the changes were made: all of them, or none because of the one at `index`. */
+/**
+ * Whether the changes were made: all of them, or none because of the one at `index`. `duplicate`: another row has its
+ * key or a unique value. `stale`: the row is not as expected any more.
+ */
 export type ApplyResult =
   | { readonly ok: true }
   | { readonly ok: false; readonly index: number; readonly problem: "duplicate" | "stale" };
@@ -189,6 +196,16 @@ export type Scalar = string | number | boolean;
 /** Whether a value can be sorted and filtered by. */
 export function isScalar(value: unknown): value is Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+}
+
+/** What is wrong with a value that `isStorable` refuses. */
+export const notStorable = "must not contain NUL or half of a surrogate pair";
+
+/** Whether every store keeps a value as it is: PostgreSQL has no NUL in text, and UTF-8 has no lone surrogates. */
+export function isStorable(value: JsonValue): boolean {
+  if (typeof value === "string") return !value.includes("\0") && value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every(([name, inner]: [string, JsonValue]) => isStorable(name) && isStorable(inner));
 }
 
 /** Orders two scalars of the same type as every store does: text by its UTF-8 bytes, false before true. */

@@ -25,7 +25,12 @@ const mathematician = principalNamed("m", { scopes: new Set(["maths"]) });
 describe("custom tools", () => {
   it("[KO-023] stand beside entities under the same rules", async () => {
     const Note = defineEntity("Note", z.object({ id: z.string() }), { operations: ["Get"] });
-    await using kit = await createTestKit({ entities: [Note], tools: [Sum] });
+    await using kit = await createTestKit({
+      entities: [Note],
+      tools: [Sum],
+      settings: { requireAuthentication: true },
+      auth: { identify: () => undefined },
+    });
     const listed = async (principal = mathematician) =>
       (await (await connectInMemory(kit, principal)).listTools()).tools.map(({ name }) => name);
     expect(await listed()).toEqual(["Note_Get", "sum"]);
@@ -186,7 +191,11 @@ describe("generic tools", () => {
   const settings = { toolShape: "generic" as const };
 
   it("are six for however many entities, and name only those the caller may use", async () => {
-    await using kit = await createTestKit({ entities: [Site, Secret], settings });
+    await using kit = await createTestKit({
+      entities: [Site, Secret],
+      settings: { ...settings, requireAuthentication: true },
+      auth: { identify: () => undefined },
+    });
     const client = await connectInMemory(kit, agent);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([

@@ -67,10 +67,14 @@ export function createToolCatalog(
   ]);
   const lists = new Map<string, readonly Tool[]>();
   const httpTransports = enabledHttp(settings);
-  const isShown = (requester: Requester, entry: ToolEntry): boolean => {
-    const { kind } = authorizeTool(entry, requester, settings);
-    return kind === "allowed" || (kind === "refused" && settings.showAllTools);
+  const isShown = ({ principal, via }: Requester, entry: ToolEntry): boolean => {
+    const { kind } = authorizeTool(entry, { principal, via }, settings);
+    if (kind !== "refused") return kind === "allowed";
+    // Logging in never shows less: in development anonymous callers see scoped tools too (KO-139).
+    return settings.showAllTools || isOpenToAnonymous(entry, via);
   };
+  const isOpenToAnonymous = (entry: ToolEntry, via: Requester["via"]): boolean =>
+    authorizeTool(entry, { principal: anonymous, via }, settings).kind === "allowed";
   return {
     settings,
     tools,
@@ -94,14 +98,15 @@ export function createToolCatalog(
         .filter((entry) => httpTransports.some((via) => isShown({ principal, via }, entry)))
         .map(toCapability),
     allowsAnonymous: () =>
-      [...tools.values()].some((entry) =>
-        httpTransports.some((via) => authorizeTool(entry, { principal: anonymous, via }, settings).kind === "allowed"),
-      ),
+      [...tools.values()].some((entry) => httpTransports.some((via) => isOpenToAnonymous(entry, via))),
   };
 
   function shownEntities(entry: ToolEntry, requester: Requester): readonly string[] {
     if (entry.entityAccess === undefined) return [];
-    return settings.showAllTools ? [...entry.entityAccess.keys()] : accessibleEntities(entry, requester, settings);
+    if (settings.showAllTools) return [...entry.entityAccess.keys()];
+    const open = accessibleEntities(entry, { ...requester, principal: anonymous }, settings);
+    const usable = accessibleEntities(entry, requester, settings);
+    return [...entry.entityAccess.keys()].filter((name) => usable.includes(name) || open.includes(name));
   }
 }
 

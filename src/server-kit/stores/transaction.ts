@@ -1,0 +1,111 @@
+import {
+  type ApplyResult,
+  comparePositions,
+  type EntityStore,
+  type EntityTable,
+  type JsonValue,
+  matchesCondition,
+  type Row,
+  type RowChange,
+  type RowCondition,
+  sortPosition,
+} from "./store.ts";
+
+/** A store that collects changes, sees them in its own lists, and makes them all or none. */
+export interface StoreTransaction {
+  readonly store: EntityStore;
+  /** Makes all changes, or none because of a row of `entity`. */
+  commit(): Promise<{ readonly ok: true } | (Extract<ApplyResult, { ok: false }> & { readonly entity: string })>;
+}
+
+interface PendingRow {
+  readonly table: EntityTable;
+  /** The row as it was before the transaction; undefined if it is new. */
+  readonly before: Row | undefined;
+  /** The row as the transaction leaves it; undefined if it is removed. */
+  after: Row | undefined;
+}
+
+/**
+ * Begins a transaction on a store. A row that was read stays as it was read, so a change that is computed from it fails
+ * at the commit if another writer was faster. Rows that are only read are not locked.
+ */
+export function beginTransaction(store: EntityStore): StoreTransaction {
+  const tables = new Map<string, Map<JsonValue, PendingRow>>();
+  const read = new Map<string, Map<JsonValue, Row>>();
+  const asRead = (table: EntityTable, row: Row): Row => {
+    const rows = read.get(table.name) ?? new Map<JsonValue, Row>();
+    const first = rows.get(row[table.key] ?? null) ?? row;
+    read.set(table.name, rows.set(row[table.key] ?? null, first));
+    return first;
+  };
+  const pendingOf = (table: EntityTable): Map<JsonValue, PendingRow> => {
+    const pending = tables.get(table.name) ?? new Map<JsonValue, PendingRow>();
+    tables.set(table.name, pending);
+    return pending;
+  };
+
+  /** The rows of the transaction that fulfil a condition. */
+  const own = (table: EntityTable, where: RowCondition): readonly Row[] =>
+    [...pendingOf(table).values()].flatMap(({ after }) =>
+      after !== undefined && matchesCondition(where, after) ? [after] : [],
+    );
+
+  function change(made: RowChange): void {
+    const { table } = made;
+    const pending = pendingOf(table);
+    const key = (made.kind === "insert" ? made.row : made.expected)[table.key] ?? null;
+    const known = pending.get(key);
+    const after = made.kind === "remove" ? undefined : made.row;
+    if (known !== undefined) known.after = after;
+    else pending.set(key, { table, before: made.kind === "insert" ? undefined : made.expected, after });
+  }
+
+  return {
+    store: {
+      open: async () => {},
+      list: async (table, query) => {
+        const pending = pendingOf(table);
+        // A changed row may leave the page, so as many more are read.
+        const stored = await store.list(table, { ...query, limit: query.limit + pending.size });
+        const unchanged = stored
+          .filter((row) => !pending.has(row[table.key] ?? null))
+          .map((row) => asRead(table, row))
+          .filter((row) => matchesCondition(query.where, row));
+        return [...unchanged, ...own(table, query.where)]
+          .map((row) => ({ row, position: sortPosition(query.sort, row) }))
+          .filter(({ position }) => {
+            return query.after === undefined || comparePositions(query.sort, position, query.after) > 0;
+          })
+          .toSorted((one, other) => comparePositions(query.sort, one.position, other.position))
+          .slice(0, query.limit)
+          .map(({ row }) => row);
+      },
+      count: async (table, where) => {
+        const gone = [...pendingOf(table).values()].filter(
+          ({ before }) => before !== undefined && matchesCondition(where, before),
+        );
+        return (await store.count(table, where)) - gone.length + own(table, where).length;
+      },
+      apply: async (changes) => {
+        for (const made of changes) change(made);
+        return { ok: true };
+      },
+      check: async () => store.check(),
+      close: async () => {},
+    },
+    commit: async () => {
+      const changes = [...tables.values()].flatMap((pending) => [...pending.values()].flatMap(toChange));
+      // Removed rows first: a new row may take their unique values.
+      const ordered = changes.toSorted((one, other) => Number(other.kind === "remove") - Number(one.kind === "remove"));
+      const applied = ordered.length === 0 ? ({ ok: true } as const) : await store.apply(ordered);
+      return applied.ok ? applied : { ...applied, entity: ordered[applied.index]?.table.entity ?? "" };
+    },
+  };
+}
+
+function toChange({ table, before, after }: PendingRow): readonly RowChange[] {
+  if (before === undefined) return after === undefined ? [] : [{ kind: "insert", table, row: after }];
+  if (after === undefined) return [{ kind: "remove", table, expected: before }];
+  return [{ kind: "replace", table, expected: before, row: after }];
+}

@@ -74,6 +74,7 @@ describe("a configuration", () => {
       rates: { methods: {} },
       cors: { origins: [] },
       sessions: { idleTimeout: 3_600_000, maxAge: 86_400_000 },
+      state: {},
       timeouts: {
         connect: 10_000,
         quick: 30_000,

@@ -4,6 +4,7 @@ import { authConfig } from "../auth/config.ts";
 import { auditConfig } from "../policy/audit/audit-stream.ts";
 import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
+import { stateConfig } from "../sessions/config.ts";
 import { sessionsConfig } from "../sessions/session.ts";
 import { logConfig } from "../telemetry/log.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
@@ -43,6 +44,7 @@ export const configSchema = z.strictObject({
       "How deep messages are checked, in both directions: `envelope`, `method`, `schema` or `semantic`, each including those before. A route with `mode: enforce` refuses what fails a check; one with `mode: observe` only reports it. An object sets single levels to `off`, `warn` or `enforce`. Default: `method`, and `envelope` with `mode: observe`.",
     ),
   sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
+  state: stateConfig.prefault({}).describe("What outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),
   routes: z

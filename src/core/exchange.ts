@@ -66,7 +66,7 @@ export function httpFactsOf(transport: TransportContext): HttpFacts | undefined 
 
 /** Maps our session id to the upstream's; nothing else does (SC-046). */
 export interface SessionContext {
-  /** Our id, the one the client knows. */
+  /** Our id. The one that the client knows is sealed and contains it. */
   readonly id: string;
   /** The session in log lines, labels and records; the id itself is a credential. */
   readonly label: string;

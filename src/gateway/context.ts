@@ -16,13 +16,15 @@ import {
   systemTimer,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import { createProcessSeals, type Seals } from "../lib/sealing.ts";
+import type { Seals } from "../lib/sealing.ts";
 import { OpenWork } from "../core/open-work.ts";
 import type { Diagnostic } from "../protocol/diagnostics.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
+import type { EndedSessions } from "../sessions/ended-sessions.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
+import type { StreamJournal } from "../sessions/stream-journal.ts";
 import { type Logger, shortenName } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
@@ -35,6 +37,8 @@ export interface GatewayContext {
   readonly metrics: Metrics;
   readonly registry: SessionRegistry;
   readonly events: EventStore;
+  /** Notes which calls are answered by streams, for the process after this one. */
+  readonly journal: StreamJournal;
   /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
   /** Seals what clients carry and must not change. */
@@ -64,7 +68,20 @@ export interface ReloadableContextOptions {
   readonly suspension: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
 }
 
+/** What outlives the process: the keys of everything that clients carry, and which sessions have ended. */
+export interface GatewayState {
+  /** Eight hex digits that name this process. */
+  readonly node: string;
+  readonly seals: Seals;
+  /** Whether another process, or this one after a restart, has the same keys. */
+  readonly isDurable: boolean;
+  readonly ended: EndedSessions;
+  readonly journal: StreamJournal;
+  close(): void;
+}
+
 export interface ContextOptions extends ReloadableContextOptions {
+  readonly state: GatewayState;
   readonly log: Logger;
   /** Takes secrets out of ids that senders chose, which are in labels. */
   readonly redact: (text: string) => string;
@@ -83,10 +100,10 @@ const withoutMessage: Pick<Message, "id" | "kind"> = { id: undefined, kind: "err
 
 /** Creates what all routes of a gateway share: sessions, stored events, timers, metrics. */
 export function createContext(options: ContextOptions): OwnedContext {
-  const { log, clock = systemClock, setTimer = systemTimer } = options;
+  const { log, state, clock = systemClock, setTimer = systemTimer } = options;
   const metrics = createMetrics();
   const { refusals, eventStoreBytes } = metrics.metrics;
-  const node = randomBytes(4).toString("hex");
+  const { node, journal } = state;
   const labels = createLabeler({ node, redact: options.redact });
   let counter = 0;
   // These objects are shared, and change in place when the configuration is reloaded.
@@ -98,7 +115,10 @@ export function createContext(options: ContextOptions): OwnedContext {
     limits: sessionLimits,
     clock,
     setTimer,
-    newId: () => randomBytes(24).toString("base64url"),
+    newId: () => randomBytes(12).toString("base64url"),
+    seal: state.seals.session,
+    isDurable: state.isDurable,
+    ended: state.ended,
   });
   const events = createEventStore(eventLimits);
   metrics.onCollect(() => {
@@ -115,15 +135,16 @@ export function createContext(options: ContextOptions): OwnedContext {
     metrics,
     registry,
     events,
+    journal,
+    seals: state.seals,
     suspendedCalls: createSuspendedCalls({
       clock,
       setTimer,
       newId: () => randomBytes(18).toString("base64url"),
       instance: node,
-      secret: randomBytes(32),
+      seal: state.seals.requestState,
       limits: suspensionLimits,
     }),
-    seals: createProcessSeals(),
     limits,
     openWork: new OpenWork(),
     newId: () => `${node}-${(counter++).toString(36)}`,

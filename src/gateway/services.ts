@@ -18,6 +18,7 @@ import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-a
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
 import { openDriftGuard } from "./wiring/drift.ts";
 import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
+import { openState } from "./wiring/state.ts";
 import {
   createGatewayTelemetry,
   createLogRedaction,
@@ -59,8 +60,10 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   // First, because it can fail while nothing else is open.
   const driftGuard = openDriftGuard(config.drift, { log, clock });
   const redact = (text: string): string => running().secrets.redact(text);
+  const state = openState(config.state, { log, clock });
   const context = createContext({
     ...contextOptionsOf(config),
+    state,
     log,
     clock,
     setTimer,
@@ -102,6 +105,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
       }),
     lostRecords: () => lostRecords,
     close: async () => {
+      state.close();
       lostRecords += await audit.close();
       lostRecords += (await recording?.close()) ?? 0;
       await telemetry.close();
@@ -146,6 +150,7 @@ const fixed = [
   "log.format",
   "record",
   "drift",
+  "state",
 ];
 
 /** Compares the running configuration with another one. */
@@ -165,6 +170,7 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
       log: { ...next.log, format: running.log.format },
       record: running.record,
       drift: running.drift,
+      state: running.state,
     },
   };
 }

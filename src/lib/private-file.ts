@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import type { Writable } from "node:stream";
 
 /** Readable and writable for the owner only. */
-const ownerOnly = 0o600;
+export const ownerOnly = 0o600;
 
 /** Opens a file for writing that only its owner can read, also where it existed with wider permissions. */
 export async function createPrivateFile(file: string): Promise<Writable> {

@@ -2,42 +2,57 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { GatewayError } from "../errors.ts";
+import { createProcessSeals, createSeals } from "../lib/sealing.ts";
+import { openEndedSessions } from "./ended-sessions.ts";
 import { createSessionRegistry } from "./registry.ts";
 import type { SessionLimits } from "./registry.ts";
 
 const alice = principalNamed("alice");
 const bob = principalNamed("bob");
 
-function registry(limits: Partial<SessionLimits> = {}) {
-  const time = createFakeTime();
-  let ids = 0;
+function registry(limits: Partial<SessionLimits> = {}, process = newMachine()) {
+  const { time, seals, ended } = process;
   const sessions = createSessionRegistry({
     limits: { sessions: 10, sessionsPerPrincipal: 5, idleMs: 60_000, ageMs: 600_000, ...limits },
     clock: time.clock,
     setTimer: time.setTimer,
-    newId: () => `id-${ids++}`,
+    newId: () => `id-${process.ids++}`,
+    seal: seals.session,
+    isDurable: true,
+    ended,
   });
   return { time, sessions };
+}
+
+/** What processes on one machine share. */
+function newMachine(max?: number) {
+  const time = createFakeTime();
+  return { time, seals: createProcessSeals(), ended: openEndedSessions(undefined, time.clock.wall, max), ids: 0 };
 }
 
 describe("session registry", () => {
   it("finds a session only for its principal and route; to others it is unknown", () => {
     const { sessions } = registry();
     const session = sessions.open("files", alice);
-    expect(sessions.find(session.id, "files", alice)).toBe(session);
-    expect(sessions.find(session.id, "files", bob)).toBeUndefined();
-    expect(sessions.find(session.id, "mail", alice)).toBeUndefined();
+    const id = sessions.sealId(session);
+    expect(sessions.find(id, "files", alice)).toBe(session);
+    expect(sessions.find(id, "files", bob)).toBeUndefined();
+    expect(sessions.find(id, "mail", alice)).toBeUndefined();
     expect(sessions.find("nobody", "files", alice)).toBeUndefined();
+    // The id inside is not secret, so it opens nothing.
+    expect(sessions.find(session.id, "files", alice)).toBeUndefined();
   });
 
   it("[SC-071] ends idle sessions, but never one with running requests", async () => {
     const { time, sessions } = registry();
     const idle = sessions.open("files", alice);
     const busy = sessions.open("files", alice);
+    const id = sessions.sealId(idle);
     busy.running = 1;
     await time.advance(80_000);
     expect([idle.state, busy.state]).toEqual(["closed", "initializing"]);
-    expect(sessions.find(idle.id, "files", alice)).toBeUndefined();
+    expect(sessions.find(id, "files", alice)).toBeUndefined();
+    expect(sessions.restore(id, "files", alice)).toBeUndefined();
     expect(sessions.size).toBe(1);
   });
 
@@ -92,5 +107,89 @@ describe("session registry", () => {
     sessions.close("bye");
     expect([session.state, sessions.size]).toEqual(["closed", 0]);
     expect(time.pending()).toBe(0);
+  });
+});
+
+describe("a session in another process", () => {
+  const handshake = { protocolVersion: "2025-11-25", capabilities: '{"roots":{}}', clientInfo: '{"name":"c"}' };
+
+  function opened(machine = newMachine(), limits: Partial<SessionLimits> = {}) {
+    const { sessions } = registry(limits, machine);
+    const session = sessions.open("files", alice);
+    session.revision = "2025-06-18";
+    session.handshake = handshake;
+    session.lists = ["tools", "resources"];
+    session.readUpstream = () => ({ id: "theirs", at: "there" });
+    const id = sessions.sealId(session);
+    return { machine, sessions, session, id, another: () => registry(limits, machine).sessions };
+  }
+
+  it("goes on with everything that its id carries", () => {
+    const { session, id, another } = opened();
+    const other = another();
+    expect(other.find(id, "files", alice)).toBeUndefined();
+    expect(other.restore(id, "files", alice)).toMatchObject({
+      isNew: true,
+      session: { id: session.id, state: "active", revision: "2025-06-18", survivesRestart: true },
+      record: { handshake, lists: ["tools", "resources"], upstream: { id: "theirs", at: "there" } },
+    });
+    expect(other.find(id, "files", alice)?.id).toBe(session.id);
+    expect(other.restore(id, "files", alice)).toMatchObject({ isNew: false });
+  });
+
+  it("is unknown to other principals and on other routes", () => {
+    const { id, another } = opened();
+    expect(another().restore(id, "files", bob)).toBeUndefined();
+    expect(another().restore(id, "mail", alice)).toBeUndefined();
+  });
+
+  it("is unknown where the keys are others", () => {
+    const { machine, id } = opened();
+    const stranger = registry({}, { ...machine, seals: createSeals([Buffer.alloc(32, 1)]) }).sessions;
+    expect(stranger.restore(id, "files", alice)).toBeUndefined();
+  });
+
+  it("stays ended once it has ended, for whatever reason but a restart", () => {
+    for (const cause of ["client", "idle", "age", "evicted", "upstream", "refused", "reload"] as const) {
+      const { session, id, another, sessions } = opened();
+      session.end("over", cause);
+      expect([sessions.restore(id, "files", alice), another().restore(id, "files", alice)]).toEqual([
+        undefined,
+        undefined,
+      ]);
+    }
+    const { session, id, another } = opened();
+    session.end("the process ends", "shutdown");
+    expect(another().restore(id, "files", alice)).toBeDefined();
+  });
+
+  it("ends at the age limit, counted from when it was opened", async () => {
+    const { machine, id, another } = opened(newMachine(), { idleMs: 1e9 });
+    await machine.time.advance(599_000);
+    const late = another();
+    expect(late.restore(id, "files", alice)).toBeDefined();
+    await machine.time.advance(20_000);
+    expect(late.size).toBe(0);
+    expect(another().restore(id, "files", alice)).toBeUndefined();
+  });
+
+  it("takes a place like any other", () => {
+    const { id, another } = opened(newMachine(), { sessionsPerPrincipal: 1 });
+    const other = another();
+    other.open("files", alice).running = 1;
+    expect(() => other.restore(id, "files", alice)).toThrow(GatewayError);
+  });
+
+  it("counts as ended if it is as old as ended ones that had to be forgotten", async () => {
+    const machine = newMachine(20);
+    const { id: old, another } = opened(machine);
+    await machine.time.advance(10);
+    for (let count = 0; count < 25; count++) {
+      opened(machine).session.end("over");
+      await machine.time.advance(1);
+    }
+    const { id: fresh } = opened(machine);
+    expect(another().restore(old, "files", alice)).toBeUndefined();
+    expect(another().restore(fresh, "files", alice)).toBeDefined();
   });
 });

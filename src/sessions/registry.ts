@@ -1,5 +1,9 @@
 import { GatewayError } from "../errors.ts";
 import { type Clock, limitKeyOf, type Principal, type SessionContext, type SetTimer } from "../core/exchange.ts";
+import { andThen, type MaybePromise } from "../lib/is-promise.ts";
+import type { Seal } from "../lib/sealing.ts";
+import type { EndedSessions } from "./ended-sessions.ts";
+import { openSessionId, sealSessionId, type SessionRecord } from "./session-record.ts";
 import { Session } from "./session.ts";
 
 /** How many sessions may be open, and for how long. */
@@ -15,18 +19,37 @@ export interface SessionRegistryOptions {
   readonly limits: SessionLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Must be unguessable: 128 random bits or more in visible ASCII. */
+  /** Must be unique. */
   readonly newId: () => string;
+  /** Seals the ids that clients hold. */
+  readonly seal: Seal;
+  /** Whether sealed ids open after a restart. */
+  readonly isDurable: boolean;
+  readonly ended: EndedSessions;
+}
+
+/** A session that another process opened, such as this one before a restart. */
+export interface RestoredSession {
+  readonly session: Session;
+  readonly record: SessionRecord;
+  /** Whether it is new in this process. */
+  readonly isNew: boolean;
 }
 
 /** All sessions of a gateway. */
 export interface SessionRegistry {
   /** Opens a session. At a limit the longest idle one is evicted, or the request is refused if all are busy. */
   open(route: string, principal: Principal): Session;
-  /** The session with that id, if this principal opened it on this route. */
-  find(id: string, route: string, principal: Principal): Session | undefined;
+  /** Makes the id that the client of a session holds. Everything known of the session by now is sealed in it. */
+  sealId(session: Session): string;
+  /** The session in memory with that sealed id, if this principal opened it on this route. */
+  find(sealedId: string, route: string, principal: Principal): Session | undefined;
+  /** Opens a session again from its sealed id, unless it has ended or belongs to another principal or route. */
+  restore(sealedId: string, route: string, principal: Principal): MaybePromise<RestoredSession | undefined>;
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
+  /** The open sessions of a route. */
+  sessionsOf(route: string): readonly Session[];
   readonly size: number;
   /** How many sessions may be open; a reload changes them. */
   readonly limits: SessionLimits;
@@ -36,18 +59,22 @@ export interface SessionRegistry {
 
 /** An expired session ends this much late at most. */
 const sweepMs = 10_000;
+/** Of a client whose session has no upstream yet. */
+const noHandshake = { protocolVersion: "", capabilities: "{}", clientInfo: "{}" };
 
 /** Creates the registry. The limit per principal is checked first, so that a flood evicts only its own sessions. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
-  const { limits, clock, setTimer, newId } = options;
+  const { limits, clock, setTimer, newId, seal, isDurable, ended } = options;
   const sweepEvery = (): number => Math.min(sweepMs, limits.idleMs, limits.ageMs);
   const sessions = new Map<string, Session>();
+  const bySealedId = new Map<string, Session>();
   const byPrincipal = new Map<string, Set<Session>>();
   let stopSweep: (() => void) | undefined;
 
   /** `caller` is the one that opened it: a session of callers without credentials may go on from another address. */
   function remove(session: Session, caller: string): void {
     sessions.delete(session.id);
+    if (session.sealedId !== undefined) bySealedId.delete(session.sealedId);
     const own = byPrincipal.get(caller);
     own?.delete(session);
     if (own?.size === 0) byPrincipal.delete(caller);
@@ -85,24 +112,66 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery(), sweep);
   }
 
+  function add(session: Session): Session {
+    const caller = limitKeyOf(session.principal);
+    sessions.set(session.id, session);
+    const own = byPrincipal.get(caller) ?? new Set();
+    byPrincipal.set(caller, own);
+    own.add(session);
+    session.onEnd((_reason, cause) => {
+      remove(session, caller);
+      if (session.sealedId !== undefined && cause !== "shutdown") remember(session);
+    });
+    stopSweep ??= setTimer(sweepEvery(), sweep);
+    return session;
+  }
+
+  const wallOf = (time: number): number => clock.wall() - (clock.now() - time);
+
+  function remember({ id, openedAt }: Session): void {
+    const opened = wallOf(openedAt);
+    ended.add({ id, openedAt: opened, expiresAt: opened + limits.ageMs });
+  }
+
+  function revive(sealedId: string, record: SessionRecord, route: string, principal: Principal): RestoredSession {
+    const known = sessions.get(record.id);
+    // Another request has brought it back meanwhile.
+    if (known !== undefined) return { session: known, record, isNew: false };
+    makeRoom(limitKeyOf(principal));
+    const session = new Session(record.id, route, principal, clock.now() - (clock.wall() - record.openedAt));
+    session.touch(clock.now());
+    session.state = "active";
+    session.revision = record.revision;
+    session.handshake = record.handshake;
+    session.lists = record.lists;
+    session.sealedId = sealedId;
+    session.survivesRestart = isDurable;
+    bySealedId.set(sealedId, add(session));
+    return { session, record, isNew: true };
+  }
+
   return {
     limits,
     open: (route, principal) => {
-      const caller = limitKeyOf(principal);
-      makeRoom(caller);
-      const session = new Session(newId(), route, principal, clock.now());
-      sessions.set(session.id, session);
-      const own = byPrincipal.get(caller) ?? new Set();
-      byPrincipal.set(caller, own);
-      own.add(session);
-      session.onEnd(() => {
-        remove(session, caller);
-      });
-      stopSweep ??= setTimer(sweepEvery(), sweep);
-      return session;
+      makeRoom(limitKeyOf(principal));
+      return add(new Session(newId(), route, principal, clock.now()));
     },
-    find: (id, route, principal) => {
-      const session = sessions.get(id);
+    sealId: (session) => {
+      const { id, openedAt, revision, handshake = noHandshake, lists, route, principal } = session;
+      const record = { id, openedAt: Math.round(wallOf(openedAt)), revision, handshake, lists };
+      const sealedId = sealSessionId(seal, { ...record, upstream: session.readUpstream() }, route, principal.id);
+      session.sealedId = sealedId;
+      session.survivesRestart = isDurable;
+      bySealedId.set(sealedId, session);
+      return sealedId;
+    },
+    restore: (sealedId, route, principal) => {
+      const record = openSessionId(seal, sealedId, route, principal.id);
+      if (record === undefined || clock.wall() - record.openedAt >= limits.ageMs) return undefined;
+      return andThen(ended.has(record), (isOver) => (isOver ? undefined : revive(sealedId, record, route, principal)));
+    },
+    find: (sealedId, route, principal) => {
+      const session = bySealedId.get(sealedId);
       const isTheirs = session?.route === route && session.principal.id === principal.id;
       if (!isTheirs || session.isOver) return undefined;
       session.renew(principal);
@@ -113,6 +182,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       if (context instanceof Session) return context.isOver ? undefined : context;
       return context === undefined ? undefined : sessions.get(context.id);
     },
+    sessionsOf: (route) => [...sessions.values()].filter((session) => session.route === route),
     get size() {
       return sessions.size;
     },

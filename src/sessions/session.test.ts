@@ -10,7 +10,7 @@ describe("session", () => {
   it("[SC-046] keeps its own id and the upstream's apart, with an explicit mapping", () => {
     const session = open();
     expect([session.id, session.upstreamId]).toEqual(["ours", undefined]);
-    session.readUpstreamId = () => "theirs";
+    session.readUpstream = () => ({ id: "theirs", at: "there" });
     expect([session.id, session.upstreamId]).toEqual(["ours", "theirs"]);
   });
 

@@ -5,6 +5,7 @@ import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { InFlightCounter } from "../lib/token-bucket.ts";
 import { durationField } from "../lib/duration.ts";
+import type { AnnouncedList, ClientHandshake, UpstreamSession } from "./session-record.ts";
 
 /** The state of a session (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
@@ -29,8 +30,18 @@ export class Session implements SessionContext {
   state: SessionState = "initializing";
   /** Agreed in the handshake. */
   revision: Revision | undefined;
-  /** Returns the upstream's session id; set by the upstream binding. */
-  readUpstreamId: () => string | undefined = () => undefined;
+  /** What the client said about itself, as it was sent upstream. */
+  handshake: ClientHandshake | undefined;
+  /** The lists whose changes the server announces. */
+  lists: readonly AnnouncedList[] = [];
+  /** The session id that the client holds, sealed; undefined for clients that need none. */
+  sealedId: string | undefined;
+  /** Whether its id still opens after a restart, so that the upstream's session has to outlive this process. */
+  survivesRestart = false;
+  /** The process whose lost calls the client has been told last. */
+  knownLost: string | undefined;
+  /** Returns the upstream's session; set by the upstream binding. */
+  readUpstream: () => UpstreamSession | undefined = () => undefined;
   /** The HTTP request that brought the client's last message. */
   lastRequest: HttpFacts | undefined;
   lastActiveAt: number;
@@ -71,7 +82,7 @@ export class Session implements SessionContext {
 
   /** The upstream's own session id, which is not ours (SC-046). */
   get upstreamId(): string | undefined {
-    return this.readUpstreamId();
+    return this.readUpstream()?.id;
   }
 
   touch(now: number): void {

@@ -4,6 +4,7 @@ import type { Reply } from "../core/pipeline.ts";
 import { GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
 import { parseText } from "../protocol/parse.ts";
+import type { Revision } from "../protocol/revisions.ts";
 
 /** What a link reports besides the responses to its requests. */
 export interface LinkEvents {
@@ -61,8 +62,26 @@ export interface UpstreamLink {
    * on. The promise resolves once the upstream has opened it or declined, and never rejects.
    */
   listen(): void | Promise<void>;
-  /** Deletes the session, stops the child, closes the streams. Never throws; safe to call twice. */
-  close(reason: string): Promise<void>;
+  /**
+   * Goes on with a session that the upstream opened for another process. False if this link cannot: then the session
+   * begins anew with a handshake.
+   */
+  resume?(session: ResumedSession): boolean;
+  /**
+   * Deletes the session, unless it is kept for another process, stops the child, closes the streams. Never throws; safe
+   * to call twice.
+   */
+  close(reason: string, isKept?: boolean): Promise<void>;
+}
+
+/** A session that the upstream opened for another process. */
+export interface ResumedSession {
+  readonly session: string;
+  /** Undefined if it is not known what the handshake agreed on. */
+  readonly revision: Revision | undefined;
+  /** The handshake, to be repeated if the upstream has lost the session. */
+  readonly initialize: Exchange;
+  readonly initialized: Exchange;
 }
 
 /** Sends a request over any link and reports its outcome to a callback. */

@@ -27,6 +27,7 @@ const readers: Readonly<Record<string, readonly string[]>> = {
   rates: ["src/gateway/route", "src/lib/token-bucket.ts"],
   cors: ["src/gateway/edge", "src/gateway/gateway.ts", "src/gateway/route"],
   sessions: ["src/gateway"],
+  state: ["src/gateway"],
   timeouts: ["src/gateway", "src/sessions"],
   shutdown: ["src/gateway"],
   routes: ["src/gateway"],

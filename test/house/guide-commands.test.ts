@@ -65,7 +65,7 @@ describe("the guides", () => {
       text: code,
       format,
       env: Object.fromEntries(named.map((name) => [name, "value"])),
-      readFile: () => Promise.resolve("secret"),
+      readFile: () => Promise.resolve("a secret that is long enough for any use"),
     });
     expect(result.ok ? [] : result.problems).toEqual([]);
   });

@@ -5,6 +5,7 @@ import {
   type SuspensionLimits,
 } from "../../src/bridge/modern-to-legacy/suspended-calls.ts";
 import { GatewayError } from "../../src/errors.ts";
+import { createSeals } from "../../src/lib/sealing.ts";
 import { Cancellation } from "../../src/core/cancellation.ts";
 import { type Exchange, type Principal } from "../../src/core/exchange.ts";
 import { noReply, type Reply } from "../../src/core/pipeline.ts";
@@ -210,7 +211,7 @@ export function createTestSuspendedCalls(
     setTimer: time.setTimer,
     newId: () => `suspended-${ids++}`,
     instance,
-    secret: Buffer.alloc(32, 7),
+    seal: createSeals([Buffer.alloc(32, 7)]).requestState,
     limits: {
       suspended: 10,
       suspendedPerPrincipal: 10,

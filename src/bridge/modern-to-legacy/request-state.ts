@@ -1,13 +1,17 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
+
+import type { Seal } from "../../lib/sealing.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 
 /** What a `requestState` is bound to. */
 export interface RequestState {
+  /** The process that holds the call. */
+  readonly instance: string;
   /** The suspended call in one round; good for one retry. */
   readonly call: string;
-  /** Monotonic milliseconds of this process. */
+  /** Monotonic milliseconds of that process. */
   readonly expiresAt: number;
   /** Digest of route and principal. */
   readonly owner: string;
@@ -16,59 +20,31 @@ export interface RequestState {
   readonly params: string;
 }
 
-/** The state that a client sent, or why it is invalid: signed by another process, or not signed. */
-export type VerifiedRequestState =
-  | { readonly ok: true; readonly state: RequestState }
-  | { readonly ok: false; readonly reason: "foreign" | "broken" };
+type Members = readonly [
+  instance: string,
+  call: string,
+  expiresAt: number,
+  owner: string,
+  method: string,
+  params: string,
+];
 
-/** Signs and verifies the `requestState` of one process. */
-export interface RequestStateSigner {
-  sign(state: RequestState): string;
-  verify(text: string): VerifiedRequestState;
+/** Seals a state. It passes through the client (MCP 2026-07-28, Multi Round-Trip Requests). */
+export function sealRequestState(
+  seal: Seal,
+  { instance, call, expiresAt, owner, method, params }: RequestState,
+): string {
+  const members: Members = [instance, call, expiresAt, owner, method, params];
+  return seal.seal(Buffer.from(JSON.stringify(members)));
 }
 
-const format = "hg1";
-
-/**
- * Makes the signer of one process: HMAC-SHA256 over everything that a suspended call is bound to. The state passes
- * through the client and is hostile until verified (MCP 2026-07-28, Multi Round-Trip Requests).
- */
-export function createRequestStateSigner(instance: string, secret: Uint8Array): RequestStateSigner {
-  const self = Buffer.from(instance).toString("base64url");
-  const mac = (payload: string): Buffer => createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
-
-  return {
-    sign: ({ call, expiresAt, owner, method, params }) => {
-      const members = JSON.stringify([call, expiresAt, owner, method, params]);
-      const payload = Buffer.from(members).toString("base64url");
-      return `${format}.${self}.${payload}.${mac(payload).toString("base64url")}`;
-    },
-    verify: (text) => {
-      const [version, origin, payload, tag, ...rest] = text.split(".");
-      if (version !== format || payload === undefined || tag === undefined || rest.length > 0) return broken;
-      // Another process has another secret, so there is nothing to verify.
-      if (origin !== self) return foreign;
-      const expected = mac(payload);
-      const received = Buffer.from(tag, "base64url");
-      if (received.length !== expected.length || !timingSafeEqual(received, expected)) return broken;
-      return { ok: true, state: stateFrom(payload) };
-    },
-  };
-}
-
-const broken: VerifiedRequestState = { ok: false, reason: "broken" };
-const foreign: VerifiedRequestState = { ok: false, reason: "foreign" };
-
-function stateFrom(payload: string): RequestState {
-  // The signature is valid, so this process wrote these five values.
-  const [call, expiresAt, owner, method, params] = JSON.parse(Buffer.from(payload, "base64url").toString()) as [
-    string,
-    number,
-    string,
-    string,
-    string,
-  ];
-  return { call, expiresAt, owner, method, params };
+/** The state in a text that a client sent; undefined if no gateway with our keys sealed it. */
+export function openRequestState(seal: Seal, text: string): RequestState | undefined {
+  const content = seal.open(text);
+  if (content === undefined) return undefined;
+  // The seal proves that sealRequestState wrote these values.
+  const [instance, call, expiresAt, owner, method, params] = JSON.parse(content.toString()) as Members;
+  return { instance, call, expiresAt, owner, method, params };
 }
 
 /** Digest of a route and a principal. */

@@ -230,7 +230,7 @@ describe("the requestState of a suspended call", () => {
     const after = createBridge({}, {}, (time) => createTestSuspendedCalls(time, {}, "two"));
     await expect(retry(after, round, {}).reply).rejects.toMatchObject({
       code: "invalid_params",
-      message: expect.stringMatching(/restarted; send the request again/u),
+      message: expect.stringMatching(/restarted, or is another one; send the request again/u),
     });
   });
 

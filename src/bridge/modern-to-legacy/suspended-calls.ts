@@ -2,11 +2,12 @@ import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../../core
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { KeyedCounter } from "../../lib/keyed-counter.ts";
+import type { Seal } from "../../lib/sealing.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import { BridgedCall, type BridgedCallLimits, type CallSuspender, CallTracking } from "./bridged-call.ts";
-import { createRequestStateSigner, ownerDigest, paramsDigest } from "./request-state.ts";
+import { openRequestState, ownerDigest, paramsDigest, sealRequestState } from "./request-state.ts";
 
 /** Bounds of all calls that wait for a retry. */
 export interface SuspensionLimits extends BridgedCallLimits {
@@ -36,8 +37,8 @@ export interface SuspendedCallsDeps {
   readonly newId: () => string;
   /** Names this process; a retry that reaches another process is refused. */
   readonly instance: string;
-  /** 32 bytes that sign the `requestState` of this process. */
-  readonly secret: Uint8Array;
+  /** Seals every `requestState`. */
+  readonly seal: Seal;
   readonly limits?: SuspensionLimits;
 }
 
@@ -68,8 +69,7 @@ interface Suspension {
 
 /** Makes an empty set of suspended calls. */
 export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
-  const { clock, setTimer, newId, limits = defaultSuspensionLimits } = deps;
-  const signer = createRequestStateSigner(deps.instance, deps.secret);
+  const { clock, setTimer, newId, instance, seal, limits = defaultSuspensionLimits } = deps;
   /** In the order in which they expire. */
   const byId = new Map<string, Suspension>();
   const byCall = new Map<BridgedCall, Suspension>();
@@ -88,7 +88,8 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     byId.set(suspension.id, suspension);
     byCall.set(call, suspension);
     scheduleExpiry();
-    return signer.sign({
+    return sealRequestState(seal, {
+      instance,
       call: suspension.id,
       expiresAt: Math.ceil(suspension.expiresAt),
       owner: ownerDigest(route, principal.id),
@@ -124,14 +125,13 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     });
   }
 
-  /** Finds the call that a retry may resume; everything in its signed state must be true of the retry. */
+  /** Finds the call that a retry may resume; everything in its state must be true of the retry. */
   function findSuspended(exchange: Exchange, text: string): BridgedCall {
-    const verified = signer.verify(text);
-    if (!verified.ok) throw invalidState(verified.reason);
-    const { state } = verified;
     const { original, message, route, principal } = exchange;
+    const state = openRequestState(seal, text);
     // Other principals do not learn that the call exists.
-    if (state.owner !== ownerDigest(route, principal.id)) throw invalidState("broken");
+    if (state?.owner !== ownerDigest(route, principal.id)) throw invalidState("broken");
+    if (state.instance !== instance) throw invalidState("foreign");
     if (state.method !== message.method) throw invalidState("changed");
     if (original.kind !== "request" || state.params !== paramsDigest(original)) throw invalidState("changed");
     if (clock.now() >= state.expiresAt) throw invalidState("expired");
@@ -164,7 +164,7 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
 
 const stateProblems = {
   broken: "requestState was not issued here or was altered; send the request again without it",
-  foreign: "the gateway that issued requestState was restarted; send the request again without it",
+  foreign: "the gateway that issued requestState was restarted, or is another one; send the request again without it",
   changed: "method, name or arguments differ from the original request; send it again without requestState",
   expired: "the call waited too long for its input; send the request again without requestState",
   used: "requestState was already used, or the call has ended; send the request again without it",

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import type { Environment } from "../../config/substitute.ts";
 import { createAdminToken } from "../../gateway/admin/sign-in.ts";
-import { dataFolder, hasDataFolder } from "../traffic/recordings.ts";
+import { dataFolder, hasDataFolder } from "../data-folder.ts";
 
 /** The file with the token of the admin API, which only its owner can read. */
 export function adminTokenFile(env: Environment): string {

@@ -8,6 +8,7 @@ import { createLogRedaction } from "../../gateway/wiring/telemetry.ts";
 import { createLogger, logLevels, type RootLogger } from "../../telemetry/log.ts";
 import { openTelemetry } from "../../telemetry/otel/load.ts";
 import { configInFolder } from "../config-in-folder.ts";
+import { withDefaultState } from "../data-folder.ts";
 import { InputFileError, UsageError } from "../define-command.ts";
 import { isProgram } from "../find-program.ts";
 import { packageVersion, type ServingIo } from "../io.ts";
@@ -104,6 +105,7 @@ function createLoader(options: StartOptions, io: ServingIo) {
     if (!loaded.ok) return loaded;
     // A configuration file decides about recording; someone who only tries things out wants to see the traffic.
     const isLeftOut = file !== undefined && loaded.config.record === undefined;
-    return isLeftOut ? loaded : { ...loaded, config: withDefaultRecord(loaded.config, io.env) };
+    const recorded = isLeftOut ? loaded.config : withDefaultRecord(loaded.config, io.env);
+    return { ...loaded, config: withDefaultState(recorded, io.env) };
   };
 }

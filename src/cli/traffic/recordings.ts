@@ -2,7 +2,6 @@ import { open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { homedir } from "node:os";
 
 import { GatewayError } from "../../errors.ts";
 import type { FilterCondition } from "../../recorder/contract.ts";
@@ -12,6 +11,7 @@ import type { CliIo } from "../io.ts";
 import type { Config } from "../../config/config.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { recordConfig } from "../../recorder/config.ts";
+import { dataFolder, hasDataFolder } from "../data-folder.ts";
 import { loadConfigFile, UsageError } from "../define-command.ts";
 
 type StoreIo = Pick<CliIo, "err" | "env" | "readFile">;
@@ -93,15 +93,7 @@ function isPostgres(store: string): boolean {
   return /^postgres(?:ql)?:\/\//u.test(store);
 }
 
-/** Variables that name the user's home; without any of them nothing is recorded by default. */
-const homes = ["HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] as const;
-
-/** Whether this user has a data folder. */
-export function hasDataFolder(env: Environment): boolean {
-  return homes.some((name) => (env[name] ?? "") !== "");
-}
-
-/** The configuration with recording to the user's default file, unless it sets `record` otherwise. */
+/** The configuration with recording to the user's default file, unless it sets `record` otherwise or there is no home. */
 export function withDefaultRecord(config: Config, env: Environment): Config {
   const { record } = config;
   const hasStore = record !== undefined && record !== false && (record.file ?? record.postgres) !== undefined;
@@ -130,21 +122,8 @@ export interface StoreArguments {
 }
 
 /** The default recording file, in the user's data folder. */
-export function defaultRecordingFile(env: Environment, platform?: NodeJS.Platform): string {
-  return join(dataFolder(env, platform), "recordings.sqlite");
-}
-
-/** The folder of recordings and of the admin token. */
-export function dataFolder(env: Environment, platform: NodeJS.Platform = process.platform): string {
-  const home = env["HOME"] ?? homedir();
-  const folders: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
-    darwin: join(home, "Library", "Application Support"),
-    win32: env["LOCALAPPDATA"] ?? join(home, "AppData", "Local"),
-  };
-  // XDG Base Directory Specification: relative paths must be ignored.
-  const xdg = env["XDG_DATA_HOME"];
-  const unix = xdg?.startsWith("/") === true ? xdg : join(home, ".local", "share");
-  return join(folders[platform] ?? unix, "headgate");
+export function defaultRecordingFile(env: Environment): string {
+  return join(dataFolder(env), "recordings.sqlite");
 }
 
 /** The path or database URL of the recordings to use. */

@@ -5,16 +5,19 @@ import { anonymous, type Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
+import { systemClock } from "../../lib/clock.ts";
 import { defaultLimits } from "../../protocol/message.ts";
 import type { Session } from "../../sessions/session.ts";
 import { createLogger } from "../../telemetry/log.ts";
 import { createContext } from "../context.ts";
+import { openState } from "../wiring/state.ts";
 import type { Route } from "../route/route.ts";
 import { type ClientConnection, receive } from "./conversation.ts";
 
 const protocolVersion = "2025-11-25";
 
 function setUp(answer: (exchange: Exchange) => Reply) {
+  const log = createLogger({ level: "silent", pretty: false });
   const gateway = createContext({
     redact: String,
     parse: defaultLimits,
@@ -22,7 +25,8 @@ function setUp(answer: (exchange: Exchange) => Reply) {
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    log: createLogger({ level: "silent", pretty: false }),
+    state: openState({}, { log, clock: systemClock }),
+    log,
   });
   const exchanges: Exchange[] = [];
   const written: string[] = [];

@@ -75,7 +75,7 @@ export interface ClientConnection {
   /** The upstream refused the session that was opened. */
   sessionRefused(session: Session): void;
   replyTo(message: Message, session: Session | undefined): ClientReply;
-  replyToBatch(session: Session): BatchReply;
+  replyToBatch(session: Session, requests: readonly RequestId[]): BatchReply;
   /** Watches a running exchange, to cancel it when the client goes away. The returned function stops watching. */
   watch(exchange: Exchange): (() => void) | undefined;
   /** Cancels a running modern request. Absent on HTTP, where closing the response cancels. */
@@ -183,7 +183,10 @@ async function receiveBatch(
   members: (ParseOutcome & { ok: true; form: "batch" })["members"],
   session: Session,
 ): Promise<void> {
-  const reply = client.replyToBatch(session);
+  const requests = members.flatMap((member) =>
+    member.ok && member.message.kind === "request" ? [member.message.id] : [],
+  );
+  const reply = client.replyToBatch(session, requests);
   const memberReply: ClientReply = {
     open: () => reply.open(),
     write: (message, label) => reply.write(message, label),

@@ -69,8 +69,8 @@ export interface LegacyReplyOptions {
   readonly session: Session;
   readonly streams: () => SessionStreams;
   readonly request: RequestId | undefined;
-  /** The answer to `initialize` names the session. */
-  readonly isHandshake: boolean;
+  /** Makes the session id that the answer to `initialize` carries; absent for other answers. */
+  readonly sealId: (() => string) | undefined;
 }
 
 /** The reply in a legacy session. Its stream outlives the connection, so that the client can resume it. */
@@ -114,7 +114,8 @@ export class LegacyReply implements ClientReply {
   #open(): SessionStream {
     if (this.#stream === undefined) {
       const { response, streamOptions } = this.#target;
-      this.#stream = this.#options.streams().open(this.#options.request);
+      const { request } = this.#options;
+      this.#stream = this.#options.streams().open(request === undefined ? [] : [request]);
       if (!response.headersSent && !response.destroyed)
         this.#stream.attach(new SseResponse(response, streamOptions, this.#headers()));
       if (this.#isPrimed()) this.#stream.prime();
@@ -123,27 +124,27 @@ export class LegacyReply implements ClientReply {
   }
 
   #headers(): Readonly<Record<string, string>> {
-    const { session, isHandshake } = this.#options;
-    return isHandshake && !session.isOver ? { "mcp-session-id": session.id } : noHeaders;
+    const { session, sealId } = this.#options;
+    return sealId === undefined || session.isOver ? noHeaders : { "mcp-session-id": sealId() };
   }
 
   /** Clients older than 2025-11-25 fail on events without data. */
   #isPrimed(): boolean {
-    const { session, isHandshake } = this.#options;
-    return !isHandshake && session.revision !== undefined && revisions[session.revision].primingEvent;
+    const { session, sealId } = this.#options;
+    return sealId === undefined && session.revision !== undefined && revisions[session.revision].primingEvent;
   }
 }
 
 /** The reply to a batch: one array, or a stream as soon as any member streams; 202 where there are no answers. */
 export class HttpBatchReply implements BatchReply {
   readonly #target: HttpReplyTarget;
-  readonly #streams: () => SessionStreams;
+  readonly #openStream: () => SessionStream;
   readonly #answers: { readonly answer: Message; readonly label: string | undefined }[] = [];
   #stream: SessionStream | undefined;
 
-  constructor(target: HttpReplyTarget, streams: () => SessionStreams) {
+  constructor(target: HttpReplyTarget, open: () => SessionStream) {
     this.#target = target;
-    this.#streams = streams;
+    this.#openStream = open;
   }
 
   open(): void {
@@ -176,7 +177,7 @@ export class HttpBatchReply implements BatchReply {
   #open(): SessionStream {
     if (this.#stream === undefined) {
       const { response, streamOptions } = this.#target;
-      this.#stream = this.#streams().open(undefined);
+      this.#stream = this.#openStream();
       if (!response.destroyed) this.#stream.attach(new SseResponse(response, streamOptions));
       for (const { answer, label } of this.#answers) void this.#stream.write(answer, label);
     }

@@ -4,8 +4,12 @@ import type { Exchange, Principal, TransportContext } from "../../core/exchange.
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf, errorMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
-import type { Message, RequestId } from "../../protocol/message.ts";
+import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
+import { decodeLabel } from "../../protocol/ids/label.ts";
+import { encodeSseMessage } from "../../protocol/sse/encoder.ts";
+import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
@@ -36,12 +40,26 @@ export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandl
         response.setHeader("allow", verb.allow);
         refuseHttp(response, verb.status, "this endpoint takes POST, and GET and DELETE for sessions");
       } else if (verb.route === "message") receivePost(http, gateway);
-      else if (verb.route === "stream") openStream(http, gateway);
-      else endSession(http, gateway);
+      else serveSession(http, gateway, verb.route === "stream" ? openStream : endSession);
     } catch (error) {
       http.failed(error);
     }
   };
+}
+
+/** GET and DELETE need a session. */
+function serveSession(http: HttpRequestContext, gateway: GatewayContext, act: typeof openStream): void {
+  const found = http.findSession();
+  if (!isPromise(found)) act(http, gateway, found);
+  else {
+    found
+      .then((session) => {
+        act(http, gateway, session);
+      })
+      .catch((error: unknown) => {
+        http.failed(error);
+      });
+  }
 }
 
 function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
@@ -54,9 +72,12 @@ function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
     gateway.limits.parse.maxBytes,
     (body) => {
       try {
-        http.findSession();
+        const found = http.findSession();
         // A route answers failures itself; anything else that fails is a bug and must not get lost.
-        receive(gateway, http, body)?.catch((error: unknown) => {
+        const received = isPromise(found)
+          ? found.then(() => receive(gateway, http, body))
+          : receive(gateway, http, body);
+        received?.catch((error: unknown) => {
           http.failed(error);
         });
       } catch (error) {
@@ -122,10 +143,27 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return this.#session;
   }
 
-  /** Looks up the session that the request names. */
-  findSession(): Session | undefined {
+  /** Looks up the session that the request names; one that is not in memory may have begun in another process. */
+  findSession(): MaybePromise<Session | undefined> {
     const id = this.header("mcp-session-id");
-    if (id !== undefined) this.#session = this.#gateway.registry.find(id, this.route.name, this.principal);
+    if (id === undefined) return undefined;
+    const { registry } = this.#gateway;
+    this.#session = registry.find(id, this.route.name, this.principal);
+    if (this.#session !== undefined) return this.#session;
+    return andThen(registry.restore(id, this.route.name, this.principal), (restored) => this.#restored(restored));
+  }
+
+  #restored(restored: RestoredSession | undefined): Session | undefined {
+    if (restored === undefined) return undefined;
+    this.#session = restored.session;
+    if (!restored.isNew) return this.#session;
+    try {
+      this.route.restoreSession({ ...restored, transport: this.transport });
+    } catch (error) {
+      // There is no room for it now; it has not ended.
+      restored.session.end(GatewayError.from(error).message, "shutdown");
+      throw error;
+    }
     return this.#session;
   }
 
@@ -157,12 +195,12 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       session,
       streams: () => route.streamsOf(session),
       request: message.id,
-      isHandshake: this.#isHandshake,
+      sealId: this.#isHandshake ? () => this.#gateway.registry.sealId(session) : undefined,
     });
   }
 
-  replyToBatch(session: Session): BatchReply {
-    return new HttpBatchReply(this, () => this.route.streamsOf(session));
+  replyToBatch(session: Session, requests: readonly RequestId[]): BatchReply {
+    return new HttpBatchReply(this, () => this.route.streamsOf(session).open(requests));
   }
 
   watch(exchange: Exchange): (() => void) | undefined {
@@ -208,9 +246,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
 }
 
 /** GET: opens the stream for messages outside any request, or resumes a broken stream. */
-function openStream(http: HttpRequestContext, gateway: GatewayContext): void {
+function openStream(http: HttpRequestContext, gateway: GatewayContext, session: Session | undefined): void {
   const { request, response, route, header } = http;
-  const session = http.findSession();
   if (session === undefined) {
     refuseRequest(gateway, route.name, response, http.sessionError());
     return;
@@ -222,6 +259,13 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext): void {
   const streams = route.streamsOf(session);
   const lastEventId = header("last-event-id");
   const resumed = lastEventId === undefined ? undefined : streams.find(lastEventId);
+  const lost = lastEventId === undefined || resumed !== undefined ? [] : lostCalls(gateway, session, lastEventId);
+  if (lost.length > 0) {
+    const connection = new SseResponse(response, route.streamOptions);
+    for (const id of lost) void connection.write(encodeSseMessage(messageBytes(lostEventsError(id))));
+    connection.end();
+    return;
+  }
   const stream = resumed ?? streams.general;
   if (resumed === undefined && stream.isAttached) {
     refuseHttp(response, 409, "this session has an open GET stream already");
@@ -248,17 +292,22 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext): void {
   if (!isComplete) {
     stream.attach(connection);
     // The missed events are gone, so the answer cannot come any more: say so instead of leaving the caller waiting.
-    if (stream.request !== undefined) {
-      void stream.write(lostEventsError(stream.request));
-      stream.end();
-    }
+    for (const id of stream.requests) void stream.write(lostEventsError(id));
+    if (stream.requests.length > 0) stream.end();
   }
   route.listen(session);
   request.resume();
 }
 
-function endSession(http: HttpRequestContext, gateway: GatewayContext): void {
-  const session = http.findSession();
+/** The calls of a session that were lost with the process that sent an event; they are told once. */
+function lostCalls({ journal }: GatewayContext, session: Session, eventId: string): readonly RequestId[] {
+  const label = decodeLabel(eventId);
+  if (!label.ok || label.parts.session !== session.label || session.knownLost === label.parts.node) return [];
+  session.knownLost = label.parts.node;
+  return journal.lostCalls(session.id, label.parts.node);
+}
+
+function endSession(http: HttpRequestContext, gateway: GatewayContext, session: Session | undefined): void {
   if (session === undefined) {
     refuseRequest(gateway, http.route.name, http.response, http.sessionError());
     return;
@@ -271,7 +320,8 @@ function endSession(http: HttpRequestContext, gateway: GatewayContext): void {
 function lostEventsError(request: RequestId): Message {
   return errorMessage(request, {
     code: errorTable.overloaded.jsonrpc ?? -32603,
-    message: "the events after that id are no longer kept; send the request again",
+    message:
+      "the answer is lost: the gateway was restarted, or no longer keeps the events after that id; the server may have carried out the request",
     data: { origin: "gateway", code: "overloaded" },
   });
 }

@@ -4,23 +4,17 @@ import { memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { parseText } from "../../protocol/parse.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
+import { type AnnouncedList, announcedLists } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
-
-/** The lists that a policy may filter, by server capability and by member of `subscriptions/listen`. */
-const lists = [
-  { capability: "tools", member: "toolsListChanged" },
-  { capability: "prompts", member: "promptsListChanged" },
-  { capability: "resources", member: "resourcesListChanged" },
-] as const;
-
-type Capability = (typeof lists)[number]["capability"];
 
 /** Notifies the clients of a route that their lists have changed. */
 export interface ListChanges {
-  /** Remembers the sessions and streams to notify. */
+  /** Remembers what sessions were promised and which streams to notify. */
   readonly guard: Guard;
   /** Notifies every client that was promised or asked for it, without waiting. */
   announce(): void;
+  /** Notifies the client of one session. */
+  announceTo(session: Session): void;
 }
 
 /** Sends a message to the client of a session, outside any request. */
@@ -30,22 +24,20 @@ export type NotifyClient = (session: Session, message: Message) => void;
  * Creates the notifications of one route. They go to sessions whose server declared `listChanged`, and to streams of
  * `subscriptions/listen` for the lists they name.
  */
-export function createListChanges(registry: SessionRegistry, tell: NotifyClient): ListChanges {
-  const sessions = new Map<Session, readonly Capability[]>();
+export function createListChanges(route: string, registry: SessionRegistry, tell: NotifyClient): ListChanges {
   const listens = new Map<Exchange, RequestMessage>();
 
   function opened(exchange: Exchange, { message }: Reply): void {
     const session = registry.forContext(exchange.session);
     if (session === undefined || message?.kind !== "result") return;
     const capabilities: unknown = memberValue(message, "result.capabilities");
-    const promised = lists
-      .map(({ capability }) => capability)
-      .filter((name) => Reflect.get(Object(Reflect.get(Object(capabilities), name)), "listChanged") === true);
-    if (promised.length === 0) return;
-    sessions.set(session, promised);
-    session.onEnd(() => {
-      sessions.delete(session);
-    });
+    session.lists = announcedLists.filter(
+      (name) => Reflect.get(Object(Reflect.get(Object(capabilities), name)), "listChanged") === true,
+    );
+  }
+
+  function announceTo(session: Session): void {
+    for (const list of session.lists) tell(session, changed(list, undefined));
   }
 
   return {
@@ -66,17 +58,16 @@ export function createListChanges(registry: SessionRegistry, tell: NotifyClient)
       },
     },
     announce: () => {
-      for (const [session, promised] of sessions) {
-        for (const capability of promised) tell(session, changed(capability, undefined));
-      }
+      for (const session of registry.sessionsOf(route)) announceTo(session);
       for (const [exchange, request] of listens) {
         const wanted: unknown = memberValue(request, "params.notifications");
-        for (const { capability, member } of lists) {
-          if (Reflect.get(Object(wanted), member) !== true) continue;
-          void Promise.resolve(exchange.reply?.write(changed(capability, request.id.json))).catch(gone);
+        for (const list of announcedLists) {
+          if (Reflect.get(Object(wanted), `${list}ListChanged`) !== true) continue;
+          void Promise.resolve(exchange.reply?.write(changed(list, request.id.json))).catch(gone);
         }
       }
     },
+    announceTo,
   };
 }
 
@@ -87,10 +78,10 @@ function isListen({ message, direction }: Exchange): boolean {
 /** A client that has gone reads the list again when it comes back. */
 function gone(): void {}
 
-function changed(capability: Capability, subscription: string | undefined): Message {
+function changed(list: AnnouncedList, subscription: string | undefined): Message {
   const params =
     subscription === undefined ? "" : `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":${subscription}}}`;
-  const text = `{"jsonrpc":"2.0","method":"notifications/${capability}/list_changed"${params}}`;
+  const text = `{"jsonrpc":"2.0","method":"notifications/${list}/list_changed"${params}}`;
   const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
   if (outcome.ok && outcome.form === "single") return outcome.message;
   throw new TypeError("built an invalid notification");

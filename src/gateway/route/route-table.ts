@@ -185,7 +185,7 @@ function createEntry(
   const lasting: LastingSteps = {
     pendingGuard,
     semantic: createSemanticChecks(registry, (exchange) => pendingGuard.isInFlight(exchange)),
-    listChanges: createListChanges(registry, (session, message) => {
+    listChanges: createListChanges(name, registry, (session, message) => {
       route.notify(session, message);
     }),
   };
@@ -195,6 +195,9 @@ function createEntry(
     observer: wireObserverOf(name, deps),
     whenStored: recording?.whenStored,
     tracing: tracing?.(name),
+    onBegunAnew: (session) => {
+      lasting.listChanges.announceTo(session);
+    },
   });
   return { ...lasting, route, correlator, state };
 }

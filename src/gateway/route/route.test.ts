@@ -4,9 +4,11 @@ import { exchangeWith, messageFrom, textOf, valueOf } from "../../../test/suppor
 import type { Exchange } from "../../core/exchange.ts";
 import type { PipelineStep, Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
+import { systemClock } from "../../lib/clock.ts";
 import { defaultLimits } from "../../protocol/message.ts";
 import { createLogger } from "../../telemetry/log.ts";
 import { createContext } from "../context.ts";
+import { openState } from "../wiring/state.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
 import { createRoute, type ReloadableRouteDeps, type RouteDeps } from "./route.ts";
 
@@ -29,6 +31,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
     modernSharing: "everybody",
     linkLimits: { perPrincipal: 10, total: 10, countsSessions: false },
     seesHeaders: () => true,
+    address: name,
     destination: { transport: "in-process" },
     close: async (reason) => void closed.push(`upstream: ${reason}`),
   };
@@ -36,6 +39,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
 }
 
 function setUp(parts: Partial<RouteDeps> = {}) {
+  const log = createLogger({ level: "silent", pretty: false });
   const gateway = createContext({
     redact: String,
     parse: defaultLimits,
@@ -43,7 +47,8 @@ function setUp(parts: Partial<RouteDeps> = {}) {
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    log: createLogger({ level: "silent", pretty: false }),
+    state: openState({}, { log, clock: systemClock }),
+    log,
   });
   const seen: string[] = [];
   const deps: RouteDeps = {
@@ -55,6 +60,7 @@ function setUp(parts: Partial<RouteDeps> = {}) {
     health: { answered: () => {}, failed: () => {}, state: "ok" },
     steps: [],
     isGuarded: false,
+    onBegunAnew: () => {},
     observer: {
       received: (leg, message) => void seen.push(`received ${leg} ${message.kind}`),
       sent: (leg, message) => void seen.push(`sent ${leg} ${message.kind}`),

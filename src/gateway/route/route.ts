@@ -4,13 +4,14 @@ import { errorReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import type { ServedRevisions } from "../../protocol/http/era.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Session } from "../../sessions/session.ts";
-import type { RouteTracing } from "../../telemetry/trace-context.ts";
+import type { Session, SessionEndCause } from "../../sessions/session.ts";
+import type { EndedSession, RouteTracing } from "../../telemetry/trace-context.ts";
 import type { SseResponseOptions } from "../../transports/http/sse-response.ts";
 import { cancelledError } from "../../transports/transport.ts";
 import type { GatewayContext } from "../context.ts";
 import type { UpstreamHealth } from "../upstream/http-upstream.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
+import type { RestorableSession } from "../upstream/restored-link.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { createFromUpstream } from "./from-upstream.ts";
 import type { ToolHeaders } from "./parameter-headers.ts";
@@ -43,6 +44,8 @@ export interface RouteDeps extends ReloadableRouteDeps {
   /** What an answer waits for before its client gets it, such as being recorded. */
   readonly whenStored?: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
+  /** The server of a session has begun anew after a restart of the gateway, so its lists may differ. */
+  readonly onBegunAnew: (session: Session) => void;
 }
 
 /**
@@ -63,6 +66,8 @@ export interface Route {
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: it is counted, and its streams end with it. */
   readonly registerSession: (session: Session) => void;
+  /** Prepares a session that began in another process. */
+  readonly restoreSession: (restorable: RestorableSession) => void;
   /** Sends the messages of a session through a channel instead of streams. */
   readonly setClientSender: (session: Session, sender: ClientSender) => void;
   /** The client of a session listens now: opens the upstream's stream for messages outside requests. */
@@ -110,7 +115,10 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     const binding = createUpstreamBinding(opened, health, {
       eventsFor,
       ask: (exchange) => upstream.handle({ ...exchange, id: gateway.newLabel(exchange.session, exchange.message) }),
+      clock,
       setTimer: gateway.setTimer,
+      newId: gateway.newId,
+      onBegunAnew: deps.onBegunAnew,
     });
     bindings.add(binding);
     return binding;
@@ -167,13 +175,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     meterSession(session);
     session.onEnd((_reason, cause) => {
       client.end(session);
-      const destination = upstream.bindingOf(session)?.upstream.destination;
-      tracing?.sessionEnded({
-        revision: session.revision,
-        durationMs: clock.now() - session.openedAt,
-        failure: session.state === "failed" ? cause : undefined,
-        upstream: session.upstreamId === undefined ? undefined : destination,
-      });
+      tracing?.sessionEnded(endOf(session, cause, clock.now(), upstream.bindingOf(session)));
     });
   }
 
@@ -193,6 +195,10 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     streamOptions,
     streamsOf: client.streamsOf,
     registerSession,
+    restoreSession: (restorable) => {
+      registerSession(restorable.session);
+      upstream.restore(restorable);
+    },
     setClientSender: client.setClientSender,
     listen: (session) => {
       void upstream.bindingOf(session)?.links.of(session)?.listen();
@@ -211,6 +217,21 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
       await Promise.all([...bindings].map((each) => each.close(reason)));
       streamOptions.keepAlive.close();
     },
+  };
+}
+
+/** What a trace says about the end of a session. */
+function endOf(
+  { revision, openedAt, state, upstreamId }: Session,
+  cause: SessionEndCause,
+  now: number,
+  binding: UpstreamBinding | undefined,
+): EndedSession {
+  return {
+    revision,
+    durationMs: now - openedAt,
+    failure: state === "failed" ? cause : undefined,
+    upstream: upstreamId === undefined ? undefined : binding?.upstream.destination,
   };
 }
 

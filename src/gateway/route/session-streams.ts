@@ -1,12 +1,16 @@
-import type { ReplyStream } from "../../core/exchange.ts";
+import { limitKeyOf, type ReplyStream } from "../../core/exchange.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { encodePrimingEvent, encodeSseEvent } from "../../protocol/sse/encoder.ts";
 import { type EventStore, type StoredStream } from "../../sessions/event-store.ts";
+import type { Session } from "../../sessions/session.ts";
+import type { StreamJournal } from "../../sessions/stream-journal.ts";
 import { createKeepAlive, type SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 
 /** So many ended streams can still be resumed: their last events may not have reached the client. */
 const keptAfterEnd = 16;
+
+export type SessionStreamsDeps = Pick<GatewayContext, "events" | "journal">;
 
 /**
  * The streams of a legacy session to its client: one for messages outside requests, and one for each request that is
@@ -14,27 +18,33 @@ const keptAfterEnd = 16;
  */
 export class SessionStreams {
   readonly #store: EventStore;
-  readonly #principal: string;
+  readonly #session: Session;
+  readonly #journal: StreamJournal;
   readonly #newLabel: NewEventLabel;
   readonly #streams = new Set<SessionStream>();
   readonly #ended: SessionStream[] = [];
   #general: SessionStream | undefined;
 
-  constructor(store: EventStore, principal: string, newLabel: NewEventLabel) {
-    this.#store = store;
-    this.#principal = principal;
+  constructor({ events, journal }: SessionStreamsDeps, session: Session, newLabel: NewEventLabel) {
+    this.#store = events;
+    this.#journal = journal;
+    this.#session = session;
     this.#newLabel = newLabel;
   }
 
   /** The stream for messages outside requests. It takes messages whether or not the client listens. */
   get general(): SessionStream {
-    this.#general ??= this.open(undefined);
+    this.#general ??= this.open([]);
     return this.#general;
   }
 
-  /** Opens a stream that answers a request. */
-  open(request: RequestId | undefined): SessionStream {
-    const stream = new SessionStream(this.#store.open(this.#principal), request, this.#newLabel, () => {
+  /** Opens a stream that answers requests. */
+  open(requests: readonly RequestId[]): SessionStream {
+    const { id, principal } = this.#session;
+    const answered = requests.length === 0 ? undefined : this.#journal.opened(id, requests);
+    const stored = this.#store.open(limitKeyOf(principal));
+    const stream = new SessionStream(stored, requests, this.#newLabel, () => {
+      answered?.();
       this.#retire(stream);
     });
     this.#streams.add(stream);
@@ -67,8 +77,8 @@ export type NewEventLabel = (message?: Message) => string;
 
 /** One stream of events whose ids are labels (SC-036). The client's connection may come and go. */
 export class SessionStream implements ReplyStream {
-  /** The request that this stream answers; undefined for the general one. */
-  readonly request: RequestId | undefined;
+  /** The requests that this stream answers; none for the general one. */
+  readonly requests: readonly RequestId[];
   readonly #stored: StoredStream;
   readonly #newLabel: NewEventLabel;
   readonly #onEnd: () => void;
@@ -77,10 +87,10 @@ export class SessionStream implements ReplyStream {
   #unsentFrom: string | undefined;
   #isEnded = false;
 
-  constructor(stored: StoredStream, request: RequestId | undefined, newLabel: NewEventLabel, onEnd: () => void) {
+  constructor(stored: StoredStream, requests: readonly RequestId[], newLabel: NewEventLabel, onEnd: () => void) {
     this.#stored = stored;
     this.#newLabel = newLabel;
-    this.request = request;
+    this.requests = requests;
     this.#onEnd = onEnd;
   }
 

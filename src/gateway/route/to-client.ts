@@ -1,4 +1,4 @@
-import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import { type Handler, noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -33,14 +33,14 @@ export interface ToClient {
 
 /** Creates the handler that delivers messages of the upstream to clients: the last one of the pipeline. */
 export function createToClient(gateway: GatewayContext, { route, observer, tracing }: ToClientDeps): ToClient {
-  const { registry, events, log, newLabel } = gateway;
+  const { registry, log, newLabel } = gateway;
   const streams = new WeakMap<Session, SessionStreams>();
   const senders = new WeakMap<Session, ClientSender>();
 
   function streamsOf(session: Session): SessionStreams {
     let own = streams.get(session);
     if (own === undefined) {
-      own = new SessionStreams(events, limitKeyOf(session.principal), (message) => newLabel(session, message));
+      own = new SessionStreams(gateway, session, (message) => newLabel(session, message));
       streams.set(session, own);
     }
     return own;

@@ -2,9 +2,11 @@ import type { Exchange } from "../../core/exchange.ts";
 import type { Handler, Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
+import { clientHandshakeOf } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
+import type { RestorableSession } from "../upstream/restored-link.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers.ts";
 import type { UpstreamBinding } from "./upstream-binding.ts";
@@ -30,6 +32,8 @@ export interface ToUpstreamDeps {
 /** The innermost handler towards the upstream. */
 export interface ToUpstream {
   readonly handle: Handler;
+  /** Continues a session that began in another process. */
+  restore(restorable: RestorableSession): void;
   /** The binding that a session started on. */
   bindingOf(session: Session): UpstreamBinding | undefined;
 }
@@ -53,7 +57,10 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
     if (link === undefined) {
       const opened = binding.linkFor(exchange, session);
       link = opened.resolvedLink ?? opened;
-      if (session !== undefined) startedOn.set(session, { binding, link: opened.resolvedLink });
+      if (session !== undefined) {
+        startedOn.set(session, { binding, link: opened.resolvedLink });
+        if (exchange.message.method === "initialize") session.handshake = clientHandshakeOf(exchange.message);
+      }
     }
     if (exchange.message.kind !== "request") return send(binding, link, exchange, session);
     const { parameters } = binding;
@@ -115,7 +122,13 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
     );
   }
 
-  return { handle: toUpstream, bindingOf: (session) => startedOn.get(session)?.binding };
+  function restore(restorable: RestorableSession): void {
+    const { binding } = target();
+    binding.restore(restorable);
+    startedOn.set(restorable.session, { binding, link: undefined });
+  }
+
+  return { handle: toUpstream, restore, bindingOf: (session) => startedOn.get(session)?.binding };
 }
 
 /** It may have been cancelled while it waited. */

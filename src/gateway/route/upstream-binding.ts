@@ -1,11 +1,12 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange, SetTimer } from "../../core/exchange.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Session } from "../../sessions/session.ts";
 import { InFlightCounter } from "../../lib/token-bucket.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import { createLinks, type LinkEventsFor, type Links } from "../upstream/links.ts";
+import type { RestorableSession, RestoredLinkDeps } from "../upstream/restored-link.ts";
 import { createToolHeaders, type ParameterFacts, type ToolHeaders } from "./parameter-headers.ts";
 import { createYieldScheduler } from "./yield-scheduler.ts";
 import type { UpstreamHealth } from "../upstream/http-upstream.ts";
@@ -19,11 +20,10 @@ export interface DrainOptions {
   readonly graceMs: number;
 }
 
-export interface UpstreamBindingDeps {
+export interface UpstreamBindingDeps extends Omit<RestoredLinkDeps, "address"> {
   readonly eventsFor: LinkEventsFor;
   /** Sends a request of ours upstream. */
   readonly ask: (exchange: Exchange) => Promise<Reply>;
-  readonly setTimer: SetTimer;
 }
 
 /**
@@ -39,6 +39,8 @@ export interface UpstreamBinding {
   readonly parameters: ParameterFacts;
   /** The link for an exchange. A draining binding opens no new ones. */
   linkFor(exchange: Exchange, session: Session | undefined): UpstreamLink;
+  /** Opens the link of a session that began in another process. */
+  restore(restorable: RestorableSession): void;
   /** A request is sent over one of the links; `answered` or `failed` follows. */
   begin(exchange: Exchange): void;
   answered(exchange: Exchange, reply: Reply): void;
@@ -57,10 +59,14 @@ export function createUpstreamBinding(
   health: UpstreamHealth,
   deps: UpstreamBindingDeps,
 ): UpstreamBinding {
-  const { setTimer } = deps;
+  const { clock, setTimer, newId, onBegunAnew } = deps;
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor, {
     limits: upstream.linkLimits,
+    clock,
     setTimer,
+    newId,
+    address: upstream.address,
+    onBegunAnew,
   });
   const sessionless = new InFlightCounter();
   const yieldTurn = createYieldScheduler(setTimer);
@@ -110,6 +116,9 @@ export function createUpstreamBinding(
       if (known !== undefined) return known;
       if (isDraining) throw new GatewayError("shutting_down", "this route has been taken out of service");
       return links.for(exchange, session);
+    },
+    restore: (restorable) => {
+      links.restore(restorable);
     },
     begin: (exchange) => {
       if (isCounted(exchange)) sessionless.begin();

@@ -233,7 +233,14 @@ function createLegacyEraLink(
       isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),
     send: (exchange) => link.send(exchange),
     listen: () => link.listen(),
-    close: (reason) => link.close(reason),
+    resume: (resumed) => {
+      if (link.resume?.(resumed) !== true) return false;
+      // An upstream that has opened a session speaks the older era.
+      eras.servesLegacy = true;
+      isDecided = true;
+      return true;
+    },
+    close: (reason, isKept) => link.close(reason, isKept),
   };
 }
 

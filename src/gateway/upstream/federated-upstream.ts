@@ -61,7 +61,9 @@ export function openFederation(
             link.memberGone(member, error);
           },
         });
-        return [member.name, createLinks(open, modernSharing, eventsFor, { limits, setTimer })];
+        // Requests have no sessions that could be restored.
+        const restoring = { clock, setTimer, newId: deps.newId, address: member.name, onBegunAnew: () => {} };
+        return [member.name, createLinks(open, modernSharing, eventsFor, { limits, ...restoring })];
       }),
     );
     const link = new FederatedRequestLink({
@@ -88,6 +90,7 @@ export function openFederation(
     // Only where all members compare headers themselves is there nothing left to compare.
     seesHeaders: () => [...members.values()].every((member) => member.seesHeaders()),
     sendsHeaders: () => [...members.values()].some((member) => member.seesHeaders()),
+    address: "federation",
     destination: { transport: "in-process" },
     federation,
     close: async (reason) => {

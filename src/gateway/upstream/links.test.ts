@@ -39,7 +39,11 @@ function bench(limits: Partial<LinkLimits> = {}) {
   const events = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
   const links = createLinks(open, "principal", () => events, {
     limits: { perPrincipal: 2, total: 10, countsSessions: true, ...limits },
+    clock: time.clock,
     setTimer: time.setTimer,
+    newId: () => "id",
+    address: "there",
+    onBegunAnew: () => {},
   });
   const by = (who: string, capabilities = {}): Exchange =>
     exchangeWith(requestOf("tools/list", { _meta: { "io.modelcontextprotocol/clientCapabilities": capabilities } }), {

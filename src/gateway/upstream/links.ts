@@ -2,10 +2,10 @@ import { type Exchange, limitKeyOf, type Principal } from "../../core/exchange.t
 import { memberSource } from "../../protocol/json/read.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import { GatewayError } from "../../errors.ts";
-import type { SetTimer } from "../../core/exchange.ts";
 import { oldestIdle } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import { createRestoredLink, type RestorableSession, type RestoredLinkDeps } from "./restored-link.ts";
 
 /** Whose messages go over a link. */
 export interface LinkScope {
@@ -59,6 +59,8 @@ export type LinkEventsFor = (handle: LinkHandle) => LinkEvents;
 export interface Links {
   /** The link for an exchange of a client, opened on first use. */
   for(exchange: Exchange, session: Session | undefined): UpstreamLink;
+  /** Opens the link of a session that began in another process. */
+  restore(restorable: RestorableSession): void;
   /** The link of a session, if it has one. */
   of(session: Session): UpstreamLink | undefined;
   /** The sessions that have a link. */
@@ -71,8 +73,9 @@ export function createLinks(
   open: OpenLink,
   modernSharing: ModernSharing,
   eventsFor: LinkEventsFor,
-  { limits, setTimer }: { readonly limits: LinkLimits; readonly setTimer: SetTimer },
+  { limits, ...restoring }: RestoredLinkDeps & { readonly limits: LinkLimits },
 ): Links {
+  const { setTimer, address } = restoring;
   const bySession = new Map<Session, UpstreamLink>();
   const counted = new CallerSessions();
   const byModernClient = new Map<string, UpstreamLink>();
@@ -80,20 +83,11 @@ export function createLinks(
   let uses = 0;
   let usesAtSweep = 0;
   let stopSweep: (() => void) | undefined;
-  /** Closing links, for which connections must stay a moment longer. */
-  const closing = new Set<Promise<void>>();
-
-  function close(link: UpstreamLink, reason: string): Promise<void> {
-    const closed = link.close(reason).finally(() => {
-      closing.delete(closed);
-    });
-    closing.add(closed);
-    return closed;
-  }
+  const closing = new ClosingLinks();
 
   function drop(key: string, link: ModernLink, reason: string): void {
     byPrincipal.delete(key);
-    void close(link, reason);
+    closing.close(link, reason);
   }
 
   /** Closes links that were not used since the last time. */
@@ -160,16 +154,15 @@ export function createLinks(
     return link;
   }
 
-  function sessionLink(session: Session, principal: Principal): UpstreamLink {
-    const existing = bySession.get(session);
-    if (existing !== undefined) return existing;
+  function openSessionLink(session: Session, principal: Principal): UpstreamLink {
     const caller = limits.countsSessions ? limitKeyOf(principal) : undefined;
     if (caller !== undefined) counted.add(session, caller, makeRoom);
     const link = openIn(bySession, session, { era: "legacy", principal, session, capabilities: undefined });
-    session.readUpstreamId = () => link.upstreamSession;
-    session.onEnd((reason) => {
+    session.readUpstream = () =>
+      link.upstreamSession === undefined ? undefined : { id: link.upstreamSession, at: address };
+    session.onEnd((reason, cause) => {
       bySession.delete(session);
-      void close(link, reason);
+      closing.close(link, reason, cause === "shutdown" && session.survivesRestart);
     });
     return link;
   }
@@ -187,7 +180,14 @@ export function createLinks(
 
   return {
     for: (exchange, session) =>
-      session === undefined ? modernLink(exchange) : sessionLink(session, exchange.principal),
+      session === undefined
+        ? modernLink(exchange)
+        : (bySession.get(session) ?? openSessionLink(session, exchange.principal)),
+    restore: (restorable) => {
+      const { session } = restorable;
+      const link = openSessionLink(session, session.principal);
+      bySession.set(session, createRestoredLink(link, restorable, restoring));
+    },
     of: (session) => bySession.get(session),
     get sessions() {
       return [...bySession.keys()];
@@ -198,10 +198,26 @@ export function createLinks(
       bySession.clear();
       byModernClient.clear();
       byPrincipal.clear();
-      for (const link of links) void close(link, reason);
-      await Promise.all(closing);
+      for (const link of links) closing.close(link, reason);
+      await closing.whenClosed();
     },
   };
+}
+
+/** Closing links, for which connections must stay a moment longer. */
+class ClosingLinks {
+  readonly #closing = new Set<Promise<void>>();
+
+  close(link: UpstreamLink, reason: string, isKept = false): void {
+    const closed = link.close(reason, isKept).finally(() => {
+      this.#closing.delete(closed);
+    });
+    this.#closing.add(closed);
+  }
+
+  async whenClosed(): Promise<void> {
+    await Promise.all(this.#closing);
+  }
 }
 
 function noRoom(isOwnFull: boolean, { perPrincipal, total }: LinkLimits): GatewayError {

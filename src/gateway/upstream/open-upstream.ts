@@ -43,6 +43,8 @@ export interface OpenUpstream {
   readonly sendsHeaders?: () => boolean;
   /** Several servers behind the route, as one. */
   readonly federation?: Federation;
+  /** Tells this upstream from others: a session with one is never offered to another. */
+  readonly address: string;
   /** Where messages go, for traces. */
   readonly destination: Destination;
   /** The connections of an HTTP upstream, for passing bytes through. */
@@ -207,6 +209,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     modernSharing: "everybody",
     linkLimits: inProcessLimits,
     seesHeaders: () => true,
+    address: createHash("sha256").update(`${upstream.origin} ${upstream.path}`).digest("base64url").slice(0, 12),
     destination: { transport: "http", origin: upstream.origin },
     http: upstream,
     close,
@@ -298,6 +301,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       countsSessions: config.sharing === "session",
     },
     seesHeaders: () => false,
+    address: "stdio",
     destination: { transport: "stdio" },
     close: async (reason) => {
       await shared.close(reason);
@@ -320,6 +324,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
     modernSharing: "principal",
     linkLimits: inProcessLimits,
     seesHeaders: () => false,
+    address: "in-process",
     destination: { transport: "in-process" },
     close: async () => {},
   };

@@ -86,8 +86,14 @@ export function createTransportDetectingLink(
     },
     send: (exchange) => current().send(exchange),
     listen: () => link?.listen(),
-    close: async (reason) => {
-      await link?.close(reason);
+    resume: (resumed) => {
+      // Only Streamable HTTP has sessions that can be resumed.
+      if (detected.transport === "sse" || current().resume?.(resumed) !== true) return false;
+      detected.transport = "streamable-http";
+      return true;
+    },
+    close: async (reason, isKept) => {
+      await link?.close(reason, isKept);
     },
   };
 }

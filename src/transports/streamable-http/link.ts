@@ -12,6 +12,7 @@ import {
   cancelledNotification,
   type LinkEvents,
   type ReplyCallback,
+  type ResumedSession,
   sendWithCredentials,
   settleCallback,
   type UpstreamLink,
@@ -157,12 +158,21 @@ class HttpLink implements UpstreamLink {
     return this.#stream.opened;
   }
 
-  async close(reason: string): Promise<void> {
+  resume({ session, revision, initialize, initialized }: ResumedSession): boolean {
+    this.state.session = session;
+    this.state.revision = revision;
+    this.state.principal = initialize.principal;
+    this.#handshake = new ReplayableRequest(initialize);
+    this.#initialized = new ReplayableRequest(initialized);
+    return true;
+  }
+
+  async close(reason: string, isKept = false): Promise<void> {
     if (this.isClosed) return;
     this.isClosed = true;
     this.#stream?.close();
     for (const post of this.posts.items.slice()) post.abort(new GatewayError("cancelled", reason));
-    if (this.state.session !== undefined) await deleteSession(this.endpoint, this.state);
+    if (this.state.session !== undefined && !isKept) await deleteSession(this.endpoint, this.state);
   }
 
   /** Sends one message and resolves with its response, or when the upstream has accepted it. */

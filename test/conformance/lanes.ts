@@ -10,17 +10,23 @@ export interface Lane {
   readonly fixture: FixtureChoice;
   /** The server behind the gateway where it is of the other era: what the bridge makes of it is compared. */
   readonly behindGateway?: FixtureChoice;
-  /** The ways it is run; all unless told. */
+  /** The ways it is run; through one server behind the gateway unless told. */
   readonly ways?: readonly Way[];
   /** The suite is the server instead, and judges what these scenarios bring it: direct, and from the gateway. */
   readonly clientScenarios?: readonly string[];
 }
 
-/** How a lane's scenarios reach the server: themselves, or through the gateway and one of its transports. */
-export type Way = "direct" | "http" | "stdio";
+/**
+ * How a lane's scenarios reach the server: themselves, through the gateway and one of its transports, or as two halves
+ * that the gateway joins.
+ */
+export type Way = "direct" | "http" | "stdio" | "federation";
 
 /** Every way, the one that the others are compared with first. */
-export const ways: readonly Way[] = ["direct", "http", "stdio"];
+export const ways: readonly Way[] = ["direct", "http", "stdio", "federation"];
+
+/** The ways of a lane that does not name any. */
+export const usualWays: readonly Way[] = ["direct", "http", "stdio"];
 
 /** Every lane. A set of requirements brings its unscored scenarios along, the two about headers among them. */
 export const lanes: readonly Lane[] = [
@@ -36,6 +42,18 @@ export const lanes: readonly Lane[] = [
   { name: "2026-07-28", ...requirements("2026-07-28"), fixture: { era: "dual" } },
   { name: "2026-07-28-modern-only", ...requirements("2026-07-28"), fixture: { era: "modern" } },
   ...kitLanes(),
+  {
+    name: "2025-11-25-halves",
+    ...requirements("2025-11-25"),
+    fixture: { era: "dual" },
+    ways: ["direct", "federation"],
+  },
+  {
+    name: "2026-07-28-halves",
+    ...requirements("2026-07-28"),
+    fixture: { era: "dual" },
+    ways: ["direct", "federation"],
+  },
   {
     name: "2025-11-25-on-modern",
     ...requirements("2025-11-25"),

@@ -1,11 +1,11 @@
 // Runs the official conformance suite against the everything server, direct and through the gateway: every check that
 // passes direct has to pass through the gateway too; and lets its scenarios for clients judge what the gateway sends.
 // The last line is always "N passed, N failed".
-//   npm run conformance [-- [--lane NAME]… [--way direct|http|stdio]…]
+//   npm run conformance [-- [--lane NAME]… [--way direct|http|stdio|federation]…]
 import { parseArgs } from "node:util";
 
 import { expectedFailuresFor } from "./expected-failures.ts";
-import { lanes, ways, type Lane, type Way } from "./lanes.ts";
+import { lanes, usualWays, ways, type Lane, type Way } from "./lanes.ts";
 import { complaintsOf, countsOf, heading, rowOf, type Result } from "./report.ts";
 import { runClientScenarios, runSuite, type SuiteRun } from "./suite.ts";
 import { startTarget } from "./target.ts";
@@ -47,7 +47,7 @@ async function runLane(lane: Lane): Promise<void> {
   }
   if (direct.value instanceof Error) return;
   const { outcome } = direct.value;
-  const laneWays = lane.ways ?? ways;
+  const laneWays = lane.ways ?? usualWays;
   for (const way of chosenWays.filter((candidate) => candidate !== "direct" && laneWays.includes(candidate))) {
     const through = await timed(async () => suiteOn(way, lane));
     record(way, lane, through, (run) => regressionsBetween(outcome, run.outcome));

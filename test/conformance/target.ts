@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { startFixture, stdioFixture } from "../support/fixture.ts";
+import { type FixtureChoice, startFixture, stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
 import type { Lane, Way } from "./lanes.ts";
 
@@ -17,6 +17,8 @@ export async function startTarget(way: Way, lane: Lane): Promise<Target> {
   switch (way) {
     case "direct":
       return startFixture(fixture);
+    case "federation":
+      return startFederation(fixture);
     case "stdio":
       return startOverStdio(stdioFixture(fixture), isModern(lane));
     case "http": {
@@ -46,6 +48,23 @@ async function startOverStdio([command, ...args]: readonly string[], isShared: b
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** The first half over HTTP and the second one over standard streams, under the names that the suite knows. */
+async function startFederation(fixture: FixtureChoice): Promise<Target> {
+  await using started = new AsyncDisposableStack();
+  const { url } = started.use(await startFixture({ ...fixture, half: "first" }));
+  const [command, ...args] = stdioFixture({ ...fixture, half: "second" });
+  const folder = mkdtempSync(join(tmpdir(), "headgate-conformance-"));
+  started.defer(() => {
+    rmSync(folder, { recursive: true });
+  });
+  const file = join(folder, "headgate.json");
+  const upstreams = { first: { url, prefix: "" }, second: { command, args, sharing: "shared", prefix: "" } };
+  writeFileSync(file, JSON.stringify({ admin: false, routes: { halves: { upstreams } } }));
+  const gateway = started.use(await startGateway(["run", "--port", "0", "--config", file]));
+  const kept = started.move();
+  return { url: gateway.url, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
 function isModern({ selection }: Lane): boolean {

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
-import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
+import { newestLegacy, newestModern, revisions } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
+import { features } from "../matrix/features.ts";
+import type { Meeting } from "../matrix/places.ts";
+import { probes } from "../matrix/probes.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import type { Peer } from "../support/peer-client.ts";
@@ -19,6 +22,8 @@ describe.each(["legacy", "modern"] as const)("a federation of %s servers", (era)
 
   beforeAll(async () => {
     fixture = await startFixture({ era });
+    const federation = { listing: { wait: "30s" } };
+    const other = { server: () => createEverythingServer() };
     const [command, ...args] = stdioFixture({ era });
     gateway = await openGateway({
       routes: {
@@ -26,10 +31,13 @@ describe.each(["legacy", "modern"] as const)("a federation of %s servers", (era)
           upstreams: {
             web: { url: fixture.url },
             child: { command, args },
-            local: { server: () => createEverythingServer() },
+            local: other,
           },
-          federation: { listing: { wait: "30s" } },
+          federation,
         },
+        // Every feature of the matrix is tried at a server among others, with its own names and with URIs of two.
+        "tried-web": { upstreams: { tried: { url: fixture.url, prefix: "" }, other }, federation },
+        "tried-child": { upstreams: { tried: { command, args, prefix: "" }, other }, federation },
       },
     });
   });
@@ -53,6 +61,24 @@ describe.each(["legacy", "modern"] as const)("a federation of %s servers", (era)
         const { texts } = await client.callTool(`${member}__test_simple_text`);
         expect(texts).toEqual(["This is a simple text response for testing."]);
       }
+    });
+
+    it.each(["web", "child"] as const)("has every feature of a server alone, over %s", async (where) => {
+      const client = { era: revisions[revision].era, transport: "Streamable HTTP" } as const;
+      const meeting: Meeting = {
+        client,
+        server: { era, transport: where === "web" ? "Streamable HTTP" : "stdio" },
+      };
+      await using connected = await connectV2({ via: "http", url: `${gateway.origin}/tried-${where}/mcp` }, revision);
+      const wrong: string[] = [];
+      for (const { name, obstacle } of features) {
+        // The fixture only says that its tools have changed; a federation tells when they really have.
+        if (obstacle(meeting) !== undefined || name === "list changes") continue;
+        await probes[name](connected, meeting).catch((error: unknown) => {
+          wrong.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+        });
+      }
+      expect(wrong).toEqual([]);
     });
   });
 });

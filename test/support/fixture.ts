@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 
-import type { FixtureEra } from "../fixtures/everything/server.ts";
+import type { FixtureEra, FixtureHalf } from "../fixtures/everything/server.ts";
 import { startProcess, type RunningProcess } from "./process.ts";
 
 /** Which everything server to run. */
@@ -10,6 +10,8 @@ export interface FixtureChoice {
   readonly newestLegacy?: string | undefined;
   /** Served by the server kit instead of the SDK alone. */
   readonly by?: "kit";
+  /** One of two servers that have everything only together. */
+  readonly half?: FixtureHalf;
 }
 
 /** The everything server in a process of its own, over HTTP. */
@@ -25,16 +27,17 @@ const main = fileURLToPath(import.meta.resolve("../fixtures/everything/main.ts")
 const kitMain = fileURLToPath(import.meta.resolve("../../examples/everything/main.ts"));
 
 /** The command that speaks on its standard streams. */
-export function stdioFixture({ era, newestLegacy }: FixtureChoice): [string, ...string[]] {
-  return [process.execPath, main, "--stdio", ...argumentsFor(era, newestLegacy)];
+export function stdioFixture(choice: FixtureChoice): [string, ...string[]] {
+  return [process.execPath, main, "--stdio", ...argumentsFor(choice)];
 }
 
 /** Starts the fixture on a free port. */
-export async function startFixture({ era, newestLegacy, by }: FixtureChoice): Promise<RunningFixture> {
+export async function startFixture(choice: FixtureChoice): Promise<RunningFixture> {
+  const { newestLegacy, by } = choice;
   const command =
     by === "kit"
       ? [kitMain, "--port", "0", ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy])]
-      : [main, "--http", ...argumentsFor(era, newestLegacy)];
+      : [main, "--http", ...argumentsFor(choice)];
   const child = await startProcess([process.execPath, ...command]);
   try {
     const [line] = await child.waitForLine(/^\{"url":.*\}$/u);
@@ -46,6 +49,11 @@ export async function startFixture({ era, newestLegacy, by }: FixtureChoice): Pr
   }
 }
 
-function argumentsFor(era: FixtureEra, newestLegacy: string | undefined): string[] {
-  return ["--era", era, ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy])];
+function argumentsFor({ era, newestLegacy, half }: FixtureChoice): string[] {
+  return [
+    "--era",
+    era,
+    ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy]),
+    ...(half === undefined ? [] : ["--half", half]),
+  ];
 }

@@ -33,6 +33,8 @@ export { errorTable, GatewayError } from "./errors.ts";
 export type { ErrorCode, ErrorFacts, ErrorLevel, GatewayErrorOptions } from "./errors.ts";
 
 // Interceptors: steps of your own for every message.
+export { loadInterceptors } from "./gateway/wiring/interceptor-files.ts";
+export type { InterceptorConfig } from "./config/interceptors.ts";
 export { defineInterceptor } from "./core/interceptors/interceptor.ts";
 export type {
   InterceptorOptions,

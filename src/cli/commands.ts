@@ -68,6 +68,12 @@ const upstreamOptions = {
     text: "With a command: environment variable to pass to it, by default with the value that it has here. Repeatable.",
   },
   "no-record": { type: "boolean", text: "Record nothing." },
+  intercept: {
+    type: "string",
+    multiple: true,
+    value: "FILE",
+    text: "TypeScript or JavaScript file with interceptors for all messages. Loaded again when it changes. Repeatable.",
+  },
   "log-level": { type: "string", value: "LEVEL", text: "trace, debug, info, warn, error, fatal or silent." },
 } as const satisfies OptionTable;
 

@@ -4,6 +4,7 @@ import type { PolicyConfig } from "../policy/config.ts";
 import type { ValidationSettings } from "../protocol/validation/validate.ts";
 import type { resolveLimits } from "./limits.ts";
 import type { federationConfig } from "./federation.ts";
+import type { InterceptorConfig } from "./interceptors.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -13,10 +14,12 @@ export const unnamedRoute = "default";
 
 /** A validated configuration with defaults; durations are milliseconds, and `routes` contains all servers. */
 export interface Config extends DeepReadonly<
-  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers" | "limits">
+  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers" | "interceptors" | "limits">
 > {
   readonly limits: DeepReadonly<ReturnType<typeof resolveLimits>>;
   readonly routes: Readonly<Record<string, RouteConfig>>;
+  /** Those of all routes, and those of single ones. */
+  readonly interceptors: readonly InterceptorConfig[];
   /** Masks values from the environment and from files. */
   readonly secrets: Secrets;
 }

@@ -53,6 +53,7 @@ describe("a configuration", () => {
       admin: { host: "127.0.0.1", port: 8485, allowAnonymous: false },
       auth: { authenticators: {}, scopes: [], offeredScopes: [], impliedScopes: {} },
       log: { level: "info", format: "auto" },
+      interceptors: [],
       limits: {
         bodyBytes: 10_485_760,
         stdioLineBytes: 10_485_760,

@@ -14,7 +14,8 @@ import {
 import { federationProblems } from "./federation-checks.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
-import type { ConfigFinding, Path } from "./issues.ts";
+import type { InterceptorConfig } from "./interceptors.ts";
+import { type ConfigFinding, formatPath, type Path } from "./issues.ts";
 import { resolveLimits } from "./limits.ts";
 import { type ValidationLevel, type ValidationSettings, validationSettings } from "../protocol/validation/validate.ts";
 import { routeConfig } from "./routes.ts";
@@ -69,6 +70,10 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ? {}
       : { record: { ...rest.record, file: path(rest.record.file) } }),
     routes: Object.fromEntries(routes.map((route) => [route.name, route])),
+    interceptors: [
+      ...placedInterceptors(written.interceptors, [], undefined, path),
+      ...list.flatMap((route) => placedInterceptors(route.written.interceptors, route.path, route.name, path)),
+    ],
     secrets: surroundings.secrets,
   };
   const placed = list.flatMap(({ path: place, written: route }, index) => {
@@ -86,6 +91,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...policyProblems(list, written),
       ...validationProblems(list, written),
       ...federationProblems(placed),
+      ...interceptorProblems(list),
     ],
     warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
   };
@@ -120,6 +126,29 @@ function modeProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
             message: "`observe` needs an upstream with a `url`",
           },
         ]
+      : [],
+  );
+}
+
+function placedInterceptors(
+  written: ParsedConfig["interceptors"],
+  place: Path,
+  route: string | undefined,
+  path: (text: string) => string,
+): readonly InterceptorConfig[] {
+  return written.map((entry, index) => ({
+    ...entry,
+    file: resolvePath(path(entry.file)),
+    place: formatPath([...place, "interceptors", index]),
+    route,
+  }));
+}
+
+/** A route that only observes passes bytes on: nothing stands in their way. */
+function interceptorProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
+  return list.flatMap(({ path, written }) =>
+    written.mode === "observe" && written.interceptors.length > 0
+      ? [{ path: [...path, "interceptors"], message: "`observe` passes everything on; use `mode: enforce`" }]
       : [],
   );
 }

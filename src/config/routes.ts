@@ -6,6 +6,7 @@ import { headerName } from "../lib/header-name.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
 import { federationConfig, memberConfig, memberName } from "./federation.ts";
 import { corsConfig } from "./listen.ts";
+import { interceptorConfig } from "./interceptors.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
 import { validationConfig } from "./validation.ts";
 
@@ -50,6 +51,10 @@ export const routeConfig = z.strictObject({
   validation: validationConfig
     .optional()
     .describe("How deep messages are checked on this route, instead of the general `validation`."),
+  interceptors: z
+    .array(interceptorConfig)
+    .default([])
+    .describe("Interceptors of this route, besides the general ones."),
   forwardHeaders: z
     .array(headerName)
     .prefault(["x-request-id"])

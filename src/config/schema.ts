@@ -10,6 +10,7 @@ import { logConfig } from "../telemetry/log.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
+import { interceptorConfig } from "./interceptors.ts";
 import { validationConfig } from "./validation.ts";
 import { completeRouteConfig, routeName, upstreamConfig } from "./routes.ts";
 
@@ -43,6 +44,10 @@ export const configSchema = z.strictObject({
     .describe(
       "How deep messages are checked, in both directions: `envelope`, `method`, `schema` or `semantic`, each including those before. A route with `mode: enforce` refuses what fails a check; one with `mode: observe` only reports it. An object sets single levels to `off`, `warn` or `enforce`. Default: `method`, and `envelope` with `mode: observe`.",
     ),
+  interceptors: z
+    .array(interceptorConfig)
+    .default([])
+    .describe("Your own steps for messages of all routes: change, block, answer or hold them."),
   sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
   state: stateConfig.prefault({}).describe("What outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),

@@ -6,7 +6,6 @@ import type { Config } from "../config/config.ts";
 import { anonymous } from "../core/exchange.ts";
 import type { HeldMessages } from "../core/interceptors/held-messages.ts";
 import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
-import type { Interceptor } from "../core/pipeline.ts";
 import { GatewayError } from "../errors.ts";
 import type { DecisionListener } from "../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../policy/provider/provider.ts";
@@ -34,7 +33,7 @@ import { openAdmin, type OpenAdmin } from "./open-admin.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
-  /** Steps of your own for every message, besides what the configuration brings. */
+  /** Steps of your own for every message; for those that the configuration names, `await loadInterceptors(config)`. */
   readonly interceptors?: readonly MessageInterceptor[];
   /** Policy providers of your own by route name, instead of configured rules. */
   readonly policies?: Readonly<Record<string, PolicyProvider>>;
@@ -115,6 +114,11 @@ const shuttingDown = "the gateway is shutting down";
  * console.log(`MCP clients connect to ${url}/mcp`);
  */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
+  if (config.interceptors.length > 0 && options.interceptors === undefined)
+    throw new GatewayError(
+      "config_invalid",
+      "the configuration names interceptors: pass `await loadInterceptors(config)`",
+    );
   let running = config;
   let closing: Promise<void> | undefined;
   /** First the one for clients. */
@@ -174,7 +178,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
     if (exposure !== undefined) return { ok: false, problem: `${running.listen.host}: ${exposure}` };
     try {
-      const steps: Interceptor =
+      const steps =
         changes.interceptors === undefined ? interceptors : services.composeInterceptors(changes.interceptors);
       const applyAuthentication = authentications.prepare(applicable);
       const prepared = table.prepare(applicable, steps);

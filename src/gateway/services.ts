@@ -6,15 +6,15 @@ import { createReloadableSecrets } from "../config/secrets.ts";
 import { systemClock, systemTimer } from "../core/exchange.ts";
 import { composeInterceptors } from "../core/interceptors/compose.ts";
 import { HeldMessages } from "../core/interceptors/held-messages.ts";
-import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
-import type { Interceptor } from "../core/pipeline.ts";
-import { createLogger, errorFields, type Logger } from "../telemetry/log.ts";
+import type { InterceptorEvent, MessageInterceptor } from "../core/interceptors/interceptor.ts";
+import { createLogger, errorFields, type Logger, shortenName } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/trace-context.ts";
 import type { ChildEnvironment } from "../transports/stdio/environment.ts";
 import { createWatchdog, type Watchdog } from "../transports/stdio/watchdog.ts";
 import { contextOptionsOf, createContext, type OwnedContext } from "./context.ts";
 import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-authentication.ts";
+import type { RouteInterceptors } from "./route/route-state.ts";
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
 import { openDriftGuard } from "./wiring/drift.ts";
 import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
@@ -38,8 +38,8 @@ export interface Services {
   readonly telemetry: GatewayTelemetry;
   readonly watchdog: Watchdog;
   readonly identity: RouteAuthenticationDeps;
-  /** Makes one step of interceptors and the drift guard. */
-  composeInterceptors(interceptors: readonly MessageInterceptor[]): Interceptor;
+  /** Makes one step for each route, of the drift guard and the interceptors that see it. */
+  composeInterceptors(interceptors: readonly MessageInterceptor[]): RouteInterceptors;
   close(): Promise<void>;
   /** After `close`: how many audit lines and recorded frames could not be written at the end. */
   readonly lostRecords: () => number;
@@ -96,13 +96,18 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     telemetry,
     watchdog,
     identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens: new WeakMap() },
-    composeInterceptors: (interceptors) =>
-      composeInterceptors([...driftGuard, ...interceptors], {
+    composeInterceptors: (interceptors) => (route) => {
+      const own = interceptors.filter(({ routes }) => routes?.includes(route) !== false);
+      return composeInterceptors([...driftGuard, ...own], {
         clock,
         setTimer,
         heldMessages,
-        ...(recording === undefined ? {} : { onEvent: recording.onIntercepted }),
-      }),
+        onEvent: (event) => {
+          if (event.action === "fault") logFault(log, event);
+          recording?.onIntercepted(event);
+        },
+      });
+    },
     lostRecords: () => lostRecords,
     close: async () => {
       state.close();
@@ -113,6 +118,24 @@ export function openServices(config: Config, options: ServiceOptions, running: (
       processMetrics[Symbol.dispose]();
     },
   };
+}
+
+/** The peer learns only which interceptor failed; its author needs the cause. */
+function logFault(log: Logger, { interceptor, exchange, phase, outcome, reason, error }: InterceptorEvent): void {
+  const { cause } = error ?? {};
+  log.error(
+    {
+      interceptor,
+      exchange: exchange.id,
+      route: exchange.route,
+      method: shortenName(exchange.message.method),
+      phase,
+      outcome,
+      reason,
+      cause: cause instanceof Error ? (cause.stack ?? cause.message) : undefined,
+    },
+    "interceptor failed",
+  );
 }
 
 /** A logger that was passed in belongs to its owner; one of our own follows the configuration. */

@@ -4,6 +4,7 @@ import { type Inspection, loadConfig } from "../../config/load.ts";
 import { formatProblem } from "../../config/issues.ts";
 import { preflight, portFindings } from "./preflight.ts";
 import { configInFolder } from "../config-in-folder.ts";
+import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
@@ -24,6 +25,11 @@ export const check = defineCommand("check", async ({ values, positionals, progra
   });
   if (!result.ok) {
     for (const problem of result.problems) io.err(`${formatProblem(problem, file)}\n`);
+    return exitCodes.usage.code;
+  }
+  const loaded = values["only-file"] === true ? undefined : await createInterceptorLoader().load(result.config);
+  if (loaded?.ok === false) {
+    for (const problem of loaded.problems) io.err(`${formatProblem(problem, file)}\n`);
     return exitCodes.usage.code;
   }
   for (const warning of result.warnings) io.err(`${formatProblem(warning, file)} (warning)\n`);

@@ -5,7 +5,9 @@ import { createReloadableSecrets, createSecrets } from "../../config/secrets.ts"
 import type { Config } from "../../config/config.ts";
 import type { ReloadOutcome } from "../../gateway/gateway.ts";
 import { createLogger } from "../../telemetry/log.ts";
+import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
 import { followConfig } from "./config-reload.ts";
+import { createDigestingReader } from "./file-watcher.ts";
 
 function configOf(level: "info" | "error" = "info"): Config {
   const result = parseConfig({ upstream: { demo: true }, log: { level } });
@@ -22,7 +24,8 @@ function follow() {
   let ask = (): void => {};
   const following = followConfig({
     file: "/nowhere/headgate.yaml",
-    first: new Map(),
+    first: createDigestingReader(() => Promise.reject(new Error("there is no file"))),
+    interceptors: createInterceptorLoader(),
     load: () => {
       const load = Promise.withResolvers<ConfigResult>();
       loads.push(load);

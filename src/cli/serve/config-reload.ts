@@ -5,15 +5,19 @@ import { systemTimer } from "../../core/exchange.ts";
 import type { Gateway } from "../../gateway/gateway.ts";
 import type { RootLogger } from "../../telemetry/log.ts";
 import type { ServingIo } from "../io.ts";
-import { createDigestingReader, createFileWatcher, type FileDigests } from "./file-watcher.ts";
+import type { InterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
+import { createDigestingReader, createFileWatcher, type DigestingReader } from "./file-watcher.ts";
 
 /** What reloading needs. */
 export interface FollowConfigOptions {
-  readonly file: string;
-  /** Digests of the file and of those it references, from when the gateway was created. */
-  readonly first: FileDigests;
+  /** Undefined where only interceptors are followed. */
+  readonly file: string | undefined;
+  /** What read the file and those it references when the gateway was created. */
+  readonly first: DigestingReader;
   /** Loads and validates the configuration. */
   readonly load: (readFile: ServingIo["readFile"]) => Promise<ConfigResult>;
+  /** Loads the interceptors that the configuration names; their files are followed too. */
+  readonly interceptors: InterceptorLoader;
   readonly gateway: Pick<Gateway, "reload">;
   readonly log: RootLogger;
   readonly secrets: ReloadableSecrets;
@@ -22,7 +26,7 @@ export interface FollowConfigOptions {
 
 /** Reloads the gateway when its configuration file, or a file it references, changes, or on SIGHUP. An invalid one changes nothing. */
 export function followConfig(options: FollowConfigOptions): Disposable {
-  const { file, load, gateway, log, secrets, io } = options;
+  const { file, load, interceptors, gateway, log, secrets, io } = options;
   let isOver = false;
   let isLoading = false;
   let isAsked = false;
@@ -45,16 +49,17 @@ export function followConfig(options: FollowConfigOptions): Disposable {
   async function reloadOnce(): Promise<void> {
     const reader = createDigestingReader(io.readFile);
     const result = await load(reader.readFile);
+    const loaded = result.ok ? await interceptors.load(result.config) : result;
+    await watchFiles(reader);
     if (isOver) return;
-    watcher.watch(reader.digests);
-    if (!result.ok) {
-      for (const problem of result.problems) refuse(formatProblem(problem, file));
+    if (!result.ok || !loaded.ok) {
+      for (const problem of loaded.ok ? [] : loaded.problems) refuse(formatProblem(problem, file));
       return;
     }
     for (const warning of result.warnings) {
       log.warn({ at: formatProblem(warning, file) }, "configuration warning");
     }
-    const outcome = await gateway.reload(result.config);
+    const outcome = await gateway.reload(result.config, { interceptors: loaded.interceptors });
     if (!outcome.ok) {
       refuse(result.config.secrets.redact(outcome.problem));
       return;
@@ -62,6 +67,13 @@ export function followConfig(options: FollowConfigOptions): Disposable {
     secrets.replace(result.config.secrets);
     log.setLevel(result.config.log.level);
     tell(outcome.changed, outcome.needsRestart);
+    if (loaded.isFresh) log.info({ files: [...interceptors.files].join(", ") }, "interceptors loaded");
+  }
+
+  /** Follows the interceptors' files besides those of the configuration. */
+  async function watchFiles({ readFile, digests }: DigestingReader): Promise<void> {
+    for (const path of interceptors.files) await readFile(path).catch(() => {});
+    if (!isOver) watcher.watch(digests);
   }
 
   function refuse(problem: string): void {
@@ -88,7 +100,7 @@ export function followConfig(options: FollowConfigOptions): Disposable {
       log.warn({ place, reason: String(error) }, "cannot watch for changes; SIGHUP still reloads");
     },
   });
-  watcher.watch(options.first);
+  void watchFiles(options.first);
   const stop = io.onReload(asked);
   return {
     [Symbol.dispose]: () => {

@@ -1,9 +1,12 @@
+import { resolve } from "node:path";
+
 import type { Config } from "../../config/config.ts";
 import { type ConfigResult, loadConfig } from "../../config/load.ts";
 import { formatProblem, type Problem } from "../../config/issues.ts";
 import { createReloadableSecrets } from "../../config/secrets.ts";
 import { systemClock } from "../../core/exchange.ts";
 import { createGateway, type Gateway } from "../../gateway/gateway.ts";
+import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
 import { createLogRedaction } from "../../gateway/wiring/telemetry.ts";
 import { createLogger, logLevels, type RootLogger } from "../../telemetry/log.ts";
 import { openTelemetry } from "../../telemetry/otel/load.ts";
@@ -26,6 +29,8 @@ export interface StartOptions extends InlineOptions {
   readonly "no-record"?: true | undefined;
   readonly listen?: { readonly host?: string; readonly port?: number; readonly allowAnonymous?: true };
   readonly adminPort?: number | undefined;
+  /** Files with interceptors, relative to the working directory. */
+  readonly intercept?: readonly string[] | undefined;
 }
 
 /** A gateway that was built but does not listen yet. */
@@ -58,6 +63,9 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
   const result = await load(reader.readFile);
   if (!result.ok) throw new InputFileError(result.problems.map(describe).join("\n"));
   const { config } = result;
+  const interceptors = createInterceptorLoader();
+  const loaded = await interceptors.load(config);
+  if (!loaded.ok) throw new InputFileError(loaded.problems.map(describe).join("\n"));
   createRecordingFolder(config, io.env);
   for (const warning of result.warnings) io.err(`${describe(warning)} (warning)\n`);
   const secrets = createReloadableSecrets(config.secrets);
@@ -69,6 +77,7 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
   });
   const gateway = createGateway(config, {
     log,
+    interceptors: loaded.interceptors,
     telemetry: await openTelemetry({ env: io.env, log, clock: systemClock, version: packageVersion }),
     environment: io.env,
     adminOnSamePort: file === undefined && adminPort === undefined,
@@ -77,7 +86,9 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
     demo: async () => (await import("../../demo/server.ts")).createDemoServer(),
   });
   const followFile = (): Disposable | undefined =>
-    file === undefined ? undefined : followConfig({ file, first: reader.digests, load, gateway, log, secrets, io });
+    file === undefined && interceptors.files.size === 0
+      ? undefined
+      : followConfig({ file, first: reader, load, interceptors, gateway, log, secrets, io });
   return { gateway, config, log, isDemo: sources === 0 && found === undefined, followFile };
 }
 
@@ -103,9 +114,17 @@ function createLoader(options: StartOptions, io: ServingIo) {
       },
     });
     if (!loaded.ok) return loaded;
+    const config = withInterceptors(loaded.config, options.intercept);
     // A configuration file decides about recording; someone who only tries things out wants to see the traffic.
     const isLeftOut = file !== undefined && loaded.config.record === undefined;
-    const recorded = isLeftOut ? loaded.config : withDefaultRecord(loaded.config, io.env);
+    const recorded = isLeftOut ? config : withDefaultRecord(config, io.env);
     return { ...loaded, config: withDefaultState(recorded, io.env) };
   };
+}
+
+/** Adds the interceptors of the command line behind those of the configuration. */
+function withInterceptors(config: Config, files: readonly string[] = []): Config {
+  if (files.length === 0) return config;
+  const added = files.map((file) => ({ file: resolve(file), place: `--intercept ${file}`, route: undefined }));
+  return { ...config, interceptors: [...config.interceptors, ...added] };
 }

@@ -35,13 +35,14 @@ interface Stage {
 }
 
 function createStage(interceptor: MessageInterceptor, deps: InterceptorDeps): Stage {
-  const { mode, phase, directions, methods } = interceptor;
+  const { mode, phase, directions, methods, when } = interceptor;
   const seesMethod = createGlobTest(methods);
   return {
     sees: (inspected) =>
       (phase === "both" || phase === inspected.phase) &&
       directions.includes(inspected.direction) &&
-      (inspected.method === undefined || seesMethod(inspected.method)),
+      (inspected.method === undefined || seesMethod(inspected.method)) &&
+      (when === undefined || when(inspected)),
     step: mode === "audit" ? createAuditingStep(interceptor, deps) : createEnforcingStep(interceptor, deps),
   };
 }

@@ -45,14 +45,21 @@ export interface InterceptorOptions {
    * those to unknown requests are always shown.
    */
   readonly methods?: readonly string[];
+  /** The routes to see, by name; all unless given. */
+  readonly routes?: readonly string[];
+  /** Whether to see a message; every message of those methods and routes unless given. Must not throw. */
+  readonly when?: (view: Omit<MessageView, "signal">) => boolean;
   /** Decides about one message. Throwing is a failure; refuse with `block`. */
   readonly onMessage: (view: MessageView) => Action | Promise<Action>;
 }
 
 /** An interceptor with all defaults filled in. */
 export type MessageInterceptor = Readonly<
-  Required<Omit<InterceptorOptions, "methods">> & Pick<InterceptorOptions, "methods">
+  Required<Omit<InterceptorOptions, Selection>> & Pick<InterceptorOptions, Selection>
 >;
+
+/** The options that select messages, and may be left out. */
+type Selection = "methods" | "routes" | "when";
 
 const defaultTimeoutMs = 2000;
 
@@ -69,7 +76,7 @@ const defaultTimeoutMs = 2000;
  */
 export function defineInterceptor(options: InterceptorOptions): MessageInterceptor {
   const { name, priority = 0, timeoutMs = defaultTimeoutMs } = options;
-  const { mode = "enforce", failOpen = false, phase = "both", methods, onMessage } = options;
+  const { mode = "enforce", failOpen = false, phase = "both", methods, routes, when, onMessage } = options;
   const { directions = ["client-to-server", "server-to-client"] } = options;
   if (name === "") throw invalid("an interceptor needs a name");
   if (Number.isNaN(priority)) throw invalid(`the priority of interceptor ${name} is not a number`);
@@ -77,7 +84,12 @@ export function defineInterceptor(options: InterceptorOptions): MessageIntercept
     throw invalid(`the timeout of interceptor ${name} must be a number of milliseconds above 0`);
   }
   const defined = { name, priority, mode, failOpen, timeoutMs, directions, phase, onMessage };
-  return Object.freeze(methods === undefined ? defined : { ...defined, methods });
+  return Object.freeze({
+    ...defined,
+    ...(methods === undefined ? {} : { methods }),
+    ...(routes === undefined ? {} : { routes }),
+    ...(when === undefined ? {} : { when }),
+  });
 }
 
 function invalid(message: string): GatewayError {

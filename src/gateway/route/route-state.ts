@@ -105,6 +105,9 @@ export function wireObserverOf(route: string, { context, recording }: RouteState
   return joinWireObservers(createMeteringObserver(route, context.metrics), recording?.observer);
 }
 
+/** The step of a route's interceptors, by its name. */
+export type RouteInterceptors = (route: string) => Interceptor;
+
 /** Steps that live as long as the route's name is configured. */
 export interface LastingSteps {
   readonly pendingGuard: Guard;
@@ -115,7 +118,7 @@ export interface LastingSteps {
 /** What a route gets from its state. The order of the pipeline is written here and nowhere else. */
 export function routeDepsOf(
   state: RouteState,
-  interceptors: Interceptor,
+  interceptors: RouteInterceptors,
   { pendingGuard, semantic, listChanges }: LastingSteps,
   { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
@@ -139,7 +142,7 @@ export function routeDepsOf(
       validation.schemasLoaded,
       // Before everything that decides, so that rules can be about the server behind a name.
       ...(upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)]),
-      interceptors,
+      interceptors(config.name),
       // After everything that could change a message, so that the policy decides about what is sent.
       ...(policy === undefined ? [] : [policy.step]),
       // It judges what is sent, not what was received.

@@ -1,6 +1,6 @@
 import type { Config, RouteConfig } from "../../config/config.ts";
 import type { Exchange } from "../../core/exchange.ts";
-import type { Interceptor } from "../../core/pipeline.ts";
+import { identityInterceptor } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { type Correlator, createCorrelator } from "../../sessions/pending/correlator.ts";
 import { type CorrelationOptions, defaultCorrelationLimits } from "../../sessions/pending/limits.ts";
@@ -16,6 +16,7 @@ import {
   type LastingSteps,
   openRouteState,
   routeDepsOf,
+  type RouteInterceptors,
   type RouteState,
   type RouteStateDeps,
   wireObserverOf,
@@ -59,7 +60,7 @@ export interface RouteTable {
    * Builds the routes of a configuration beside the running ones, sharing connections and processes where the upstream
    * is the same. Throws, and leaves nothing open, when one of them cannot be built.
    */
-  prepare(config: Config, interceptors: Interceptor): PreparedRoutes;
+  prepare(config: Config, interceptors: RouteInterceptors): PreparedRoutes;
   close(reason: string): Promise<void>;
 }
 
@@ -82,7 +83,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
   const all = (): RouteEntry[] => [...entries.values(), ...draining.values()];
   const meter = meterCorrelation(metrics, () => all().map(toTracked));
 
-  function reconfigure(entry: RouteEntry, state: RouteState, interceptors: Interceptor, graceMs: number): void {
+  function reconfigure(entry: RouteEntry, state: RouteState, interceptors: RouteInterceptors, graceMs: number): void {
     const { route, listChanges } = entry;
     const { policy: before, upstream } = entry.state;
     if (state.upstream !== upstream) log.info({ route: route.name }, replaced);
@@ -117,7 +118,12 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     });
   }
 
-  function commit(prepared: readonly RouteState[], config: Config, interceptors: Interceptor, graceMs: number): void {
+  function commit(
+    prepared: readonly RouteState[],
+    config: Config,
+    interceptors: RouteInterceptors,
+    graceMs: number,
+  ): void {
     const next = new Map<string, RouteEntry>();
     for (const state of prepared) {
       const { name } = state.config;
@@ -146,9 +152,11 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         const prepared = Object.values(config.routes).map((route) =>
           openRouteState(route, entries.get(route.name)?.state, deps, opened),
         );
+        // Made here, where an error leaves everything as it was.
+        const steps = new Map(prepared.map(({ config: { name } }) => [name, interceptors(name)]));
         return {
           commit: (graceMs) => {
-            commit(prepared, config, interceptors, graceMs);
+            commit(prepared, config, (route) => steps.get(route) ?? identityInterceptor, graceMs);
           },
         };
       } catch (error) {
@@ -167,7 +175,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
 
 function createEntry(
   state: RouteState,
-  interceptors: Interceptor,
+  interceptors: RouteInterceptors,
   options: CorrelationOptions,
   deps: RouteTableDeps,
 ): RouteEntry {

@@ -99,6 +99,12 @@ const connectionOptions = {
   },
 } as const satisfies OptionTable;
 
+const urlOption = {
+  type: "string",
+  value: "URL",
+  text: `Endpoint of the server. Default: ${defaultEndpoint}.`,
+} as const;
+
 const clientExits = ["ok", "failed", "usage", "unauthorized", "unreachable", "refused"] as const;
 
 /** Every command, in the order of the help. */
@@ -277,7 +283,7 @@ export const commands = {
       "If the tool asks a question (elicitation), you are prompted on the terminal. `--answer` answers in advance; repeat it for several questions, in order. Without a terminal or an answer, the question is declined.",
     ],
     options: {
-      url: { type: "string", value: "URL", text: `Endpoint of the server. Default: ${defaultEndpoint}.` },
+      url: urlOption,
       args: { type: "string", value: "JSON", text: "All arguments as one JSON object." },
       answer: {
         type: "string",
@@ -303,6 +309,66 @@ export const commands = {
     ],
     exits: clientExits,
   },
+  resources: {
+    usage: [
+      "resources [URL] [--header NAME:VALUE]… [--json]",
+      "resources read URI [--url URL] [--json]",
+      "resources [read URI] [--json] -- COMMAND [ARGS…]",
+    ],
+    summary: "list the resources and resource templates of a server, or read one",
+    about: [
+      "Lists resources and resource templates with their URIs. `read` prints the content of one: texts as they are, data as one line each.",
+    ],
+    options: { url: urlOption, ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
+    examples: [
+      { text: "List what can be read behind the local gateway", command: "headgate resources" },
+      { text: "Read one", command: "headgate resources read harbor://tides/today" },
+    ],
+    exits: clientExits,
+    exitTexts: { refused: "The server returned an error, or has no such resource." },
+  },
+  prompts: {
+    usage: [
+      "prompts [URL] [--header NAME:VALUE]… [--json]",
+      "prompts get NAME [KEY=VALUE]… [--url URL] [--json]",
+      "prompts [get NAME [KEY=VALUE]…] [--json] -- COMMAND [ARGS…]",
+    ],
+    summary: "list the prompts of a server, or get one",
+    about: ["Lists prompts with their arguments. `get` fills in the arguments and prints the messages."],
+    options: { url: urlOption, ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
+    examples: [
+      { text: "List the prompts behind the local gateway", command: "headgate prompts" },
+      { text: "Get one, with an argument", command: "headgate prompts get greet name=Ann" },
+    ],
+    exits: clientExits,
+    exitTexts: { refused: "The server returned an error, or has no such prompt." },
+  },
+  completion: {
+    usage: ["completion bash", "completion zsh", "completion fish"],
+    summary: "print the script that completes commands and options in a shell",
+    about: ["The script is made from the same table as this help. Load it when the shell starts."],
+    options: {},
+    examples: [
+      {
+        text: "Install it for bash",
+        command: "headgate completion bash > ~/.local/share/bash-completion/completions/headgate",
+      },
+      { text: "For zsh, in a folder of $fpath", command: "headgate completion zsh > ~/.zfunc/_headgate" },
+      { text: "In ~/.config/fish/config.fish", command: "headgate completion fish | source" },
+    ],
+    exits: ["ok", "usage"],
+  },
+  man: {
+    usage: ["man"],
+    summary: "print the manual page",
+    about: ["The page is made from the same table as this help."],
+    options: {},
+    examples: [
+      { text: "Read it", command: "headgate man | man -l -" },
+      { text: "Install it for this user", command: "headgate man > ~/.local/share/man/man1/headgate.1" },
+    ],
+    exits: ["ok", "usage"],
+  },
   ...trafficCommands,
 } as const satisfies Readonly<Record<string, Command>>;
 
@@ -313,8 +379,9 @@ export type CommandName = keyof typeof commands;
 export const commandGroups: readonly { readonly title: string; readonly names: readonly CommandName[] }[] = [
   { title: "Serve", names: ["run", "console", "stdio"] },
   { title: "Configure", names: ["check", "schema", "key"] },
-  { title: "Talk to a server", names: ["tools", "call"] },
+  { title: "Talk to a server", names: ["tools", "call", "resources", "prompts"] },
   { title: "Look at recorded traffic, and try changes on it", names: ["traffic", "replay", "diff", "policy", "drift"] },
+  { title: "In your shell", names: ["completion", "man"] },
 ];
 
 /** Whether there is a command of this name. */

@@ -15,7 +15,7 @@ function wordsOf(command: string): string[] {
 
 describe("the help", () => {
   it("has every command with its summary", () => {
-    for (const name of names) expect(programHelp()).toContain(`  ${name.padEnd(7)}  ${commands[name].summary}\n`);
+    for (const name of names) expect(programHelp()).toContain(`  ${name.padEnd(10)}  ${commands[name].summary}\n`);
   });
 
   it.each(names)("of %s has its usage, options, examples and exit codes", (name) => {

@@ -33,21 +33,22 @@ const synonyms: Readonly<Record<string, string>> = {
 };
 
 /** The help that the arguments ask for (`--help`, `help`, `help COMMAND`, `COMMAND … --help`); undefined otherwise. */
-export function helpFor(args: readonly string[]): string | undefined {
+export function helpFor(args: readonly string[], columns: number = textWidth): string | undefined {
   const [first, second] = args;
-  if (first === "help") return second !== undefined && isCommandName(second) ? commandHelp(second) : programHelp();
+  if (first === "help")
+    return second !== undefined && isCommandName(second) ? commandHelp(second, columns) : programHelp(columns);
   const end = args.indexOf("--");
   const own = end === -1 ? args : args.slice(0, end);
   if (!own.includes("--help") && !own.includes("-h")) return undefined;
-  return first !== undefined && isCommandName(first) ? commandHelp(first) : programHelp();
+  return first !== undefined && isCommandName(first) ? commandHelp(first, columns) : programHelp(columns);
 }
 
 /** The help of the whole program. */
-export function programHelp(): string {
+export function programHelp(columns: number = textWidth): string {
   const width = Math.max(...Object.keys(commands).map((name) => name.length));
   const groups = commandGroups.map(({ title, names }) => {
     const rows = names.map((name) => [name.padEnd(width), commands[name].summary] as const);
-    return `${title}:\n${table(rows, 2)}`;
+    return `${title}:\n${table(rows, 2, columns)}`;
   });
   return `Headgate is an MCP gateway: it stands between AI agents and their tools.
 
@@ -56,17 +57,20 @@ Usage:
 
 ${groups.join("\n")}
 Start here:
-${formatExamples([
-  ...commands.run.examples.slice(0, 3),
-  { text: "Then, in another terminal", command: "headgate tools" },
-  { text: "Call one of them", command: "headgate call add a=2 b=3" },
-])}
-Run headgate COMMAND --help for options and examples, headgate --version for the version.
+${formatExamples(
+  [
+    ...commands.run.examples.slice(0, 3),
+    { text: "Then, in another terminal", command: "headgate tools" },
+    { text: "Call one of them", command: "headgate call add a=2 b=3" },
+  ],
+  columns,
+)}
+${wrap("Run headgate COMMAND --help for options and examples, headgate --version for the version.", columns).join("\n")}
 `;
 }
 
 /** The help of one command. */
-export function commandHelp(name: CommandName): string {
+export function commandHelp(name: CommandName, columns: number = textWidth): string {
   const command: Command = commands[name];
   const options = [
     ...Object.entries(command.options).map(
@@ -77,13 +81,13 @@ export function commandHelp(name: CommandName): string {
   const exits = exitRows(command).map(([code, text]) => [String(code), withoutBackticks(text)] as const);
   return `Usage:
 ${command.usage.map((usage) => `  headgate ${usage}\n`).join("")}
-${command.about.map((paragraph) => `${wrap(withoutBackticks(paragraph), textWidth).join("\n")}\n`).join("\n")}
+${command.about.map((paragraph) => `${wrap(withoutBackticks(paragraph), columns).join("\n")}\n`).join("\n")}
 Options:
-${table(options, 2)}
+${table(options, 2, columns)}
 Examples:
-${formatExamples(command.examples)}
+${formatExamples(command.examples, columns)}
 Exit codes:
-${table(exits, 2)}`;
+${table(exits, 2, columns)}`;
 }
 
 /** What to print when the arguments of a command are invalid. */
@@ -108,11 +112,11 @@ export function exitRows({ exits, exitTexts = {} }: Command): readonly (readonly
   return exits.map((name) => [exitCodes[name].code, exitTexts[name] ?? exitCodes[name].text] as const);
 }
 
-function formatExamples(list: Command["examples"]): string {
+function formatExamples(list: Command["examples"], columns: number): string {
   return list
     .map(
       ({ text, command }) =>
-        `${wrap(withoutBackticks(text), textWidth - 4)
+        `${wrap(withoutBackticks(text), columns - 4)
           .map((line) => `  # ${line}\n`)
           .join("")}  ${command}\n`,
     )

@@ -4,6 +4,7 @@ import { constants } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
 import { ownCommand } from "./own-command.ts";
+import { widthOf } from "./text-layout.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
 /** How long a gateway that has ended waits for its last writes. */
@@ -23,6 +24,10 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   diff: async () => (await import("./traffic/diff.ts")).diff,
   drift: async () => (await import("./traffic/drift.ts")).drift,
   tools: async () => (await import("./client/tools.ts")).tools,
+  resources: async () => (await import("./client/resources.ts")).resources,
+  prompts: async () => (await import("./client/prompts.ts")).prompts,
+  completion: async () => (await import("./completion.ts")).completion,
+  man: async () => (await import("./man-page.ts")).man,
   call: async () => (await import("./client/call.ts")).call,
 };
 
@@ -47,7 +52,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const { helpFor, unknownCommand } = await import("./help.ts");
-  const help = helpFor(args);
+  const help = helpFor(args, widthOf(process.stdout));
   if (help !== undefined) {
     io.out(help);
     return 0;

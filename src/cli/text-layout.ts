@@ -1,7 +1,14 @@
 import type { CliIo, ServingIo } from "./io.ts";
 
-/** Width of wrapped text, in columns. */
+/** Width of wrapped text, in columns, where no terminal says otherwise. */
 export const textWidth = 96;
+const narrowest = 40;
+
+/** The width for text on a stream: that of the terminal, as long as lines can be read. */
+export function widthOf(stream: object | undefined): number {
+  const columns: unknown = stream === undefined ? undefined : Reflect.get(stream, "columns");
+  return typeof columns === "number" && columns > 0 ? Math.max(narrowest, Math.min(columns, textWidth)) : textWidth;
+}
 
 /** Wraps text at spaces; a longer word gets a line of its own. */
 export function wrap(text: string, columns: number): readonly string[] {
@@ -19,7 +26,11 @@ export function wrap(text: string, columns: number): readonly string[] {
 }
 
 /** Rows in aligned columns, the last column wrapped, indented by some spaces. */
-export function table(rows: readonly (readonly [...string[], string])[], indent: number): string {
+export function table(
+  rows: readonly (readonly [...string[], string])[],
+  indent: number,
+  columns: number = textWidth,
+): string {
   const count = Math.max(0, ...rows.map((row) => row.length)) - 1;
   const widths = Array.from({ length: count }, (_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const margin = " ".repeat(indent);
@@ -27,7 +38,7 @@ export function table(rows: readonly (readonly [...string[], string])[], indent:
   return rows
     .map((row) => {
       const cells = widths.map((width, column) => `${(row[column] ?? "").padEnd(width)}  `).join("");
-      const lines = wrap(row.at(-1) ?? "", textWidth - before);
+      const lines = wrap(row.at(-1) ?? "", Math.max(columns - before, narrowest / 2));
       return `${`${margin}${cells}${lines.join(`\n${" ".repeat(before)}`)}`.trimEnd()}\n`;
     })
     .join("");

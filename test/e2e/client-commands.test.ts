@@ -91,3 +91,38 @@ describe("client commands", () => {
     ]);
   });
 });
+
+describe("headgate resources and prompts", () => {
+  it("list what a server has, and get one of it", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    const listed = await headgate(["resources", gateway.url]);
+    expect(listed.stdout).toMatch(/: 6 resources, 1 template\n\n\S+:\/\/\S+\n/u);
+    const [, uri = ""] = /^(\S+:\/\/\S*A1\S*)$/mu.exec(listed.stdout) ?? [];
+    const read = await headgate(["resources", "read", uri, "--url", gateway.url]);
+    expect([read.exitCode, read.stderr]).toEqual([0, ""]);
+    expect(read.stdout).toContain("A1");
+    expect(
+      JSON.parse((await headgate(["resources", "read", uri, "--url", gateway.url, "--json"])).stdout),
+    ).toHaveProperty("contents");
+    expect(await headgate(["resources", "read", "nothing://here", "--url", gateway.url])).toMatchObject({
+      exitCode: 5,
+    });
+
+    const prompts = await headgate(["prompts", gateway.url]);
+    expect(prompts.stdout).toMatch(/: 1 prompt\n\nplan_arrival ship=TEXT berth=TEXT\n/u);
+    const got = await headgate(["prompts", "get", "plan_arrival", "ship=Vega", "berth=A1", "--url", gateway.url]);
+    expect([got.exitCode, got.stdout]).toEqual([0, expect.stringMatching(/^user: The ship Vega arrives/u)]);
+    const missing = await headgate(["prompts", "get", "plan_arrival", "ship=Vega", "--url", gateway.url]);
+    expect([missing.exitCode, missing.stderr]).toEqual([
+      5,
+      "headgate: plan_arrival: missing `berth`; see headgate prompts\n",
+    ]);
+    const unknown = await headgate(["prompts", "get", "plan_arival", "--url", gateway.url]);
+    expect(unknown.stderr).toContain("did you mean `plan_arrival`?");
+  });
+
+  it("work over a command, too", async () => {
+    const { stdout } = await headgate(["resources", "--", process.execPath, headgateBin, "stdio"]);
+    expect(stdout).toContain("6 resources");
+  });
+});

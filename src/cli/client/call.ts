@@ -127,7 +127,8 @@ export function formatResult({ content, structuredContent }: CallToolResult): st
   return blocks.map((block) => (block.endsWith("\n") ? block : `${block}\n`)).join("");
 }
 
-function formatBlock(block: ContentBlock): string {
+/** A content block as text; data is only described. */
+export function formatBlock(block: ContentBlock): string {
   switch (block.type) {
     case "text":
       return block.text;
@@ -145,7 +146,7 @@ function formatBlock(block: ContentBlock): string {
   }
 }
 
-function notShown(mimeType: string | undefined, base64: string): string {
+export function notShown(mimeType: string | undefined, base64: string): string {
   const bytes = Buffer.byteLength(base64, "base64");
   return `[${mimeType ?? "data"}, ${bytes} B; see --json]`;
 }

@@ -317,6 +317,13 @@ export function parseTarget({ url: text, headers = [], socket, timeout, program 
 /** Behind a socket there is no other host. */
 const socketEndpoint = "http://localhost/mcp";
 
+/** The first words about a server: its name, where it is, and the revision that was agreed on. */
+export function serverHeading(client: Client, target: ClientTarget): string {
+  const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
+  const revision = client.getNegotiatedProtocolVersion() ?? "unknown";
+  return `${printableLine(`${name} ${version}`)} at ${formatTarget(target)}, MCP ${revision}`;
+}
+
 /** A server as it is shown in messages. */
 export function formatTarget(target: ClientTarget): string {
   if (target.type === "http" && target.socket !== undefined) return `${target.socket} (${target.url.pathname})`;

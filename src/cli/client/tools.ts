@@ -1,14 +1,15 @@
-import type { Client, Tool } from "@modelcontextprotocol/client";
+import type { Tool } from "@modelcontextprotocol/client";
 
-import { type ClientTarget, formatTarget, parseTarget, withClient } from "./client.ts";
+import { parseTarget, serverHeading, withClient } from "./client.ts";
+import { counted } from "./resources.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import type { CliIo } from "../io.ts";
+import type { PromptIo } from "../io.ts";
 import { choicesOf, type JsonObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
-import { printable, printableLine, table, textWidth, wrap } from "../text-layout.ts";
+import { printable, printableLine, table, textWidth, widthOf, wrap } from "../text-layout.ts";
 
 /** `headgate tools`: lists the tools of a server with their arguments, as `headgate call` takes them. */
-export const tools = defineCommand("tools", async ({ values, positionals, program }, io: CliIo) => {
+export const tools = defineCommand("tools", async ({ values, positionals, program }, io: PromptIo) => {
   const [url, ...rest] = positionals;
   if (rest.length > 0) throw new UsageError("expected one URL");
   const target = parseTarget({ ...values, url, headers: values.header, program });
@@ -17,21 +18,17 @@ export const tools = defineCommand("tools", async ({ values, positionals, progra
     io.out(
       values.json === true
         ? printable(`${JSON.stringify({ tools: list.tools }, undefined, 2)}\n`)
-        : `${heading(client, target, list.tools.length)}${list.tools.map(formatTool).join("")}`,
+        : `${serverHeading(client, target)}: ${counted(list.tools.length, "tool")}\n${list.tools.map((tool) => formatTool(tool, widthOf(io.stdout))).join("")}`,
     );
     return exitCodes.ok.code;
   });
 });
 
-function heading(client: Client, target: ClientTarget, count: number): string {
-  const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
-  const revision = client.getNegotiatedProtocolVersion() ?? "unknown";
-  const server = printableLine(`${name} ${version}`);
-  return `${server} at ${formatTarget(target)}, MCP ${revision}: ${count} ${count === 1 ? "tool" : "tools"}\n`;
-}
-
 /** A tool as the list shows it; the first line can follow `headgate call`. */
-export function formatTool({ name, title, description = title ?? "", inputSchema }: Tool): string {
+export function formatTool(
+  { name, title, description = title ?? "", inputSchema }: Tool,
+  columns: number = textWidth,
+): string {
   const schema: JsonObject = inputSchema;
   const fields = [...propertiesOf(schema)];
   const required = requiredOf(schema);
@@ -45,8 +42,8 @@ export function formatTool({ name, title, description = title ?? "", inputSchema
     ([key, field]) =>
       [printableLine(key), printableLine(typeLabel(field, schema)), printableLine(textOf(field))] as const,
   );
-  const about = wrap(printable(description.trim()), textWidth - 2).map((text) => `  ${text}`.trimEnd());
-  return `\n${printableLine([name, ...words].join(" "))}\n${description === "" ? "" : `${about.join("\n")}\n`}${table(rows, 4)}`;
+  const about = wrap(printable(description.trim()), columns - 2).map((text) => `  ${text}`.trimEnd());
+  return `\n${printableLine([name, ...words].join(" "))}\n${description === "" ? "" : `${about.join("\n")}\n`}${table(rows, 4, columns)}`;
 }
 
 function textOf({ description, default: fallback }: JsonObject): string {

@@ -1,0 +1,79 @@
+import type { GetPromptResult, Prompt } from "@modelcontextprotocol/client";
+
+import { closestName } from "../../lib/closest-name.ts";
+import { exitCodes } from "../commands.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import { isTty, type PromptIo } from "../io.ts";
+import { printable, printableLine, table, widthOf, wrap } from "../text-layout.ts";
+import { formatBlock } from "./call.ts";
+import { parseTarget, serverHeading, withClient } from "./client.ts";
+import { counted, toJson } from "./resources.ts";
+import { parsePairs } from "./tool-arguments.ts";
+
+/** `headgate prompts`: lists the prompts of a server, or gets one with its arguments filled in. */
+export const prompts = defineCommand("prompts", async ({ values, positionals, program }, io: PromptIo) => {
+  const [first, ...others] = positionals;
+  const isGet = first === "get";
+  const [name, ...words] = isGet ? others : [];
+  if (isGet && name === undefined) throw new UsageError("get needs the name of a prompt");
+  if (!isGet && others.length > 0) throw new UsageError("expected one URL");
+  const args = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
+  const target = parseTarget({
+    ...values,
+    url: isGet ? values.url : (first ?? values.url),
+    headers: values.header,
+    program,
+  });
+  return withClient(target, io, {}, async (client) => {
+    const list = client.getServerCapabilities()?.prompts === undefined ? [] : (await client.listPrompts()).prompts;
+    if (name === undefined) {
+      if (values.json === true) io.out(toJson({ prompts: list }));
+      else {
+        io.out(`${serverHeading(client, target)}: ${counted(list.length, "prompt")}\n`);
+        for (const prompt of list) io.out(formatPrompt(prompt, widthOf(io.stdout)));
+      }
+      return exitCodes.ok.code;
+    }
+    const problem = problemOf(name, args, list);
+    if (problem !== undefined) {
+      io.err(`headgate: ${printableLine(problem)}; see headgate prompts\n`);
+      return exitCodes.refused.code;
+    }
+    const result = await client.getPrompt({ name, arguments: args });
+    const text = values.json === true ? toJson(result) : formatMessages(result);
+    io.out(isTty(io.stdout) ? printable(text) : text);
+    return exitCodes.ok.code;
+  });
+});
+
+function problemOf(name: string, args: Readonly<Record<string, string>>, list: readonly Prompt[]): string | undefined {
+  const prompt = list.find((candidate) => candidate.name === name);
+  if (prompt === undefined) {
+    const meant = closestName(
+      name,
+      list.map((known) => known.name),
+    );
+    return `unknown prompt \`${name}\`${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
+  }
+  const missing = (prompt.arguments ?? []).filter((argument) => argument.required === true && !(argument.name in args));
+  return missing.length === 0
+    ? undefined
+    : `${name}: missing ${missing.map((argument) => `\`${argument.name}\``).join(", ")}`;
+}
+
+/** A prompt as the list shows it; the first line can follow `headgate prompts get`. */
+function formatPrompt(
+  { name, title, description = title ?? "", arguments: fields = [] }: Prompt,
+  columns: number,
+): string {
+  const words = fields.map((field) => (field.required === true ? `${field.name}=TEXT` : `[${field.name}=TEXT]`));
+  const about = description.trim() === "" ? [] : wrap(printable(description.trim()), columns - 2);
+  const rows = fields.map((field) => [printableLine(field.name), printableLine(field.description ?? "")] as const);
+  const lines = [printableLine([name, ...words].join(" ")), ...about.map((line) => `  ${line}`.trimEnd())];
+  return `\n${lines.join("\n")}\n${table(rows, 4, columns)}`;
+}
+
+/** The messages of a prompt, each with its role. */
+function formatMessages({ messages }: GetPromptResult): string {
+  return messages.map(({ role, content }) => `${role}: ${formatBlock(content)}\n`).join("");
+}

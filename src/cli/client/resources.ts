@@ -1,0 +1,71 @@
+import type { Client, ReadResourceResult } from "@modelcontextprotocol/client";
+
+import { exitCodes } from "../commands.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import { isTty, type PromptIo } from "../io.ts";
+import { printable, printableLine, wrap, widthOf } from "../text-layout.ts";
+import { notShown } from "./call.ts";
+import { parseTarget, serverHeading, withClient } from "./client.ts";
+
+/** `headgate resources`: lists the resources and resource templates of a server, or reads one of them. */
+export const resources = defineCommand("resources", async ({ values, positionals, program }, io: PromptIo) => {
+  const isRead = positionals[0] === "read";
+  const [word, ...rest] = isRead ? positionals.slice(1) : positionals;
+  if (rest.length > 0) throw new UsageError(isRead ? "read takes one URI" : "expected one URL");
+  if (isRead && word === undefined) throw new UsageError("read needs the URI of a resource");
+  const [uri, url = values.url] = isRead ? [word] : [undefined, word];
+  const target = parseTarget({ ...values, url, headers: values.header, program });
+  return withClient(target, io, {}, async (client) => {
+    if (uri !== undefined) {
+      const result = await client.readResource({ uri });
+      io.out(values.json === true ? toJson(result) : formatContents(result, isTty(io.stdout)));
+      return exitCodes.ok.code;
+    }
+    const list = await listResources(client);
+    if (values.json === true) io.out(toJson(list));
+    else {
+      const count = `${counted(list.resources.length, "resource")}, ${counted(list.resourceTemplates.length, "template")}`;
+      const entries = [
+        ...list.resources.map((entry) => ({ ...entry, address: entry.uri })),
+        ...list.resourceTemplates.map((entry) => ({ ...entry, address: entry.uriTemplate })),
+      ];
+      io.out(`${serverHeading(client, target)}: ${count}\n`);
+      for (const { address, name, title = name, mimeType, description } of entries)
+        io.out(formatEntry(address, [title, mimeType].filter(Boolean).join(", "), description, widthOf(io.stdout)));
+    }
+    return exitCodes.ok.code;
+  });
+});
+
+/** A server need not have both. */
+async function listResources(client: Client) {
+  if (client.getServerCapabilities()?.resources === undefined) return { resources: [], resourceTemplates: [] };
+  const { resources: list } = await client.listResources();
+  const { resourceTemplates } = await client.listResourceTemplates();
+  return { resources: list, resourceTemplates };
+}
+
+function formatContents({ contents }: ReadResourceResult, isTerminal: boolean): string {
+  const texts = contents.map((content) =>
+    "text" in content ? content.text : `${content.uri} ${notShown(content.mimeType, content.blob)}`,
+  );
+  const text = texts.map((one) => (one.endsWith("\n") ? one : `${one}\n`)).join("");
+  // A pipe gets the raw text; on a terminal, control characters are escaped.
+  return isTerminal ? printable(text) : text;
+}
+
+/** An entry of a list: how to ask for it, what it is called, and what it is. */
+export function formatEntry(address: string, label: string, description = "", columns: number): string {
+  const about = description.trim() === "" ? [] : wrap(printable(description.trim()), columns - 2);
+  const lines = [...(label === "" ? [] : [printableLine(label)]), ...about].map((line) => `  ${line}`.trimEnd());
+  return `\n${[printableLine(address), ...lines].join("\n")}\n`;
+}
+
+/** How many there are of something. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function toJson(value: unknown): string {
+  return printable(`${JSON.stringify(value, undefined, 2)}\n`);
+}

@@ -8,7 +8,34 @@ const connections = 8;
 
 /** The Kong plugin server: what a request costs it, and how many it can judge. */
 export async function run(): Promise<BenchRow[]> {
-  return [...(await costs()), await accessRate()];
+  return [...(await costs()), await accessRate(), await heldUp()];
+}
+
+const largeBytes = 60 * 1024 * 1024;
+
+/** How long one large body keeps the server from everything else: whether it announces its length or not. */
+async function heldUp(): Promise<BenchRow> {
+  await using bench = await startKongBench();
+  await sendMany(bench.kong, perRound, connections);
+  const body = Buffer.alloc(largeBytes, 0x78);
+  const delays: number[] = [];
+  const statuses = new Set<number>();
+  for (let round = 0; round < rounds; round++) {
+    for (const length of [String(largeBytes), undefined]) {
+      await bench.state("heap");
+      const headers = { "content-length": length === undefined ? [] : [length] };
+      const { client } = await bench.kong.send({ method: "POST", body, headers });
+      statuses.add(client.status);
+      delays.push((await bench.state("cpu")).longestDelayMs);
+    }
+  }
+  return {
+    name: "a 60 MB body, longest time that other requests wait for it",
+    value: Math.max(...delays),
+    unit: "ms",
+    threshold: { max: 150 },
+    note: `answered with ${[...statuses].join(", ")}; with and without a length`,
+  };
 }
 
 /** Processor time of the server for access and response of a request, reading and writing its socket included. */

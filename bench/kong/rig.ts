@@ -9,6 +9,8 @@ import { createFakeKong, type FakeKong } from "../../test/support/fake-kong/fake
 export interface ServerState {
   readonly cpuMicros: number;
   readonly heapBytes: number;
+  /** The longest time that nothing else could run, since the question before. */
+  readonly longestDelayMs: number;
   readonly instances: number;
   readonly events: number;
 }

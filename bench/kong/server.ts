@@ -1,5 +1,6 @@
 // The plugin server as a process of its own, with a decision point inside of it that answers at once. Its parent asks
 // for its processor time and its heap.
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { systemClock, systemTimer } from "../../src/core/exchange.ts";
@@ -27,12 +28,17 @@ const server = await serve({
   writeLine: () => {},
   createEngine: (settings, surroundings) => createSidebandEngine(settings, { ...surroundings, client }),
 });
+const delay = monitorEventLoopDelay({ resolution: 1 });
+delay.enable();
 process.on("message", (question) => {
   if (question === "heap") collect();
+  const longestDelayMs = delay.max / 1e6;
+  delay.reset();
   const { user, system } = process.cpuUsage();
   process.send?.({
     cpuMicros: user + system,
     heapBytes: process.memoryUsage().heapUsed,
+    longestDelayMs,
     ...server.counts(),
   });
 });

@@ -28,6 +28,7 @@ ${rows.join("\n")}
 }
 
 function defaultOf(definition: SettingDefinition): string {
+  if ("optional" in definition) return "none";
   if (!("default" in definition) || definition.default === undefined) return "required";
   return `\`${JSON.stringify(definition.default).replaceAll('"', "").replaceAll(",", ", ")}\``;
 }

@@ -1,5 +1,10 @@
 import { type Breaker, createBreaker } from "../policy/pdp/breaker.ts";
-import type { CreateSidebandEngine, HttpPolicyEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
+import type {
+  CreateSidebandEngine,
+  HttpPolicyEngine,
+  SidebandEngineDeps,
+  SidebandTelemetry,
+} from "../policy/sideband/contract.ts";
 import type { InstanceConfig } from "./plugin-definition.ts";
 import type { PdkCall } from "./pdk.ts";
 
@@ -37,16 +42,17 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
   const engines = new Map<string, RefCounted<Omit<EngineLease, "release">>>();
   const breakers = new Map<string, RefCounted<Breaker>>();
 
-  function createMember({ settings, secretReference }: InstanceConfig, breaker: Breaker) {
+  function createMember({ settings, secretReference, pluginId }: InstanceConfig, breaker: Breaker) {
     const secret =
       secretReference === undefined
         ? createFixedSecret(settings.shared_secret)
         : createVaultSecret(settings.shared_secret, secretReference, surroundings.clock.now);
-    const { log } = surroundings;
+    const { log, telemetry } = surroundings;
     const engine = createEngine(settings, {
       ...surroundings,
       // Debug entries, one for every decision, only where the setting asks for them.
       log: settings.enable_debug_logging ? log : (entry) => (entry.level === "debug" ? undefined : log(entry)),
+      telemetry: telemetry && labelled(telemetry, pluginId),
       breaker,
       secret: secret.current,
     });
@@ -71,6 +77,23 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
       };
     },
     counts: () => ({ engines: engines.size, breakers: breakers.size }),
+  };
+}
+
+/** Every value and span says which configured plugin it belongs to: each has its own breaker and its own traffic. */
+function labelled(telemetry: SidebandTelemetry, pluginId: string): SidebandTelemetry {
+  const label = { plugin_id: pluginId };
+  return {
+    count: (name, labels) => telemetry.count(name, { ...labels, ...label }),
+    observe: (name, value, labels) => telemetry.observe(name, value, { ...labels, ...label }),
+    gauge: (name, value, labels) => telemetry.gauge(name, value, { ...labels, ...label }),
+    startSpan(name, parent) {
+      const span = telemetry.startSpan(name, parent);
+      return {
+        ...span,
+        end: (outcome) => span.end({ ...outcome, attributes: { ...outcome.attributes, ...label } }),
+      };
+    },
   };
 }
 
@@ -105,8 +128,8 @@ function engineKeyOf({ pluginId, settings, secretReference }: InstanceConfig): s
 /** The current shared secret for PingAuthorize. */
 export interface SharedSecret {
   readonly current: () => string;
-  /** Reads a vault secret again when it is stale; does nothing for a fixed secret. */
-  refresh(kong: PdkCall): Promise<void>;
+  /** Reads a vault secret again when it is stale, with a warning if there is none; does nothing for a fixed secret. */
+  refresh(kong: PdkCall, warn: (msg: string) => Promise<void>): Promise<void>;
 }
 
 /** How long a vault secret is used before it is read again. */
@@ -126,12 +149,12 @@ export function createVaultSecret(initial: string, reference: string, now: () =>
   let askedAt = now();
   return {
     current: () => value,
-    async refresh(kong) {
+    async refresh(kong, warn) {
       if (now() - askedAt < freshMs) return;
       askedAt = now();
       const found = await kong("kong.vault.get", reference);
       if (found !== undefined && found !== "") value = found;
-      else await kong("kong.log.warn", "the vault has no shared_secret; using the last known one");
+      else await warn("The vault has no shared_secret; using the last known one");
     },
   };
 }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { destination } from "pino";
 import { systemClock, systemTimer } from "../core/exchange.ts";
 import { createSidebandEngine } from "../policy/sideband/engine.ts";
-import { kongHelp, parseKongCommand, serve } from "./serve.ts";
+import { kongHelp, parseKongCommand, serve, serverLine } from "./serve.ts";
 import { pluginDump, pluginIdentity } from "./plugin-definition.ts";
 import { SocketError } from "./unix-listener.ts";
 import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
@@ -45,7 +45,7 @@ async function serveUntilStopped(command: { readonly socket: string; readonly ac
   // A failure of one request must not end all others.
   process.on("unhandledRejection", (reason) => {
     const error = reason instanceof Error ? reason.stack : String(reason);
-    writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "error", msg: "unhandled rejection", error }));
+    writeLine(serverLine("error", "unhandled rejection", { error }));
   });
   const telemetry = createOtlpTelemetry({
     target: otlpTarget(process.env),
@@ -54,7 +54,7 @@ async function serveUntilStopped(command: { readonly socket: string; readonly ac
     setTimer: systemTimer,
     randomHex: (bytes) => randomBytes(bytes).toString("hex"),
     post: postJson,
-    warn: (msg, fields) => writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "warn", msg, ...fields })),
+    warn: (msg, fields) => writeLine(serverLine("warn", msg, fields)),
   });
   try {
     const server = await serve({

@@ -1,6 +1,7 @@
 import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { SidebandTelemetry } from "../policy/sideband/contract.ts";
 import { sidebandMetrics } from "../policy/sideband/telemetry.ts";
+import { formatTraceparent } from "../telemetry/trace-context.ts";
 
 /** Where telemetry goes, from the OpenTelemetry environment variables. */
 export interface OtlpTarget {
@@ -116,17 +117,22 @@ export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
       series.value += value;
       series.buckets[place] = (series.buckets[place] ?? 0) + 1;
     },
-    startSpan(name) {
+    startSpan(name, parent) {
       const startedAt = clock.wall();
+      const link = { traceId: parent?.traceId ?? randomHex(16), spanId: randomHex(8) };
+      const isSampled = parent?.isSampled ?? true;
       return {
+        traceparent: formatTraceparent({ ...link, isSampled }),
         end({ attributes, error }) {
+          // The caller decides for its whole trace.
+          if (!isSampled) return;
           sendLater();
           if (spans.length >= maxSpans) {
             lost += 1;
             return;
           }
-          const ids = { traceId: randomHex(16), spanId: randomHex(8) };
-          spans.push({ ...ids, name, startedAt, endedAt: clock.wall(), attributes, error });
+          const parentSpanId = parent?.spanId;
+          spans.push({ ...link, parentSpanId, name, startedAt, endedAt: clock.wall(), attributes, error });
         },
       };
     },
@@ -141,6 +147,7 @@ export type Attributes = Readonly<Record<string, string | number>>;
 export interface FinishedSpan {
   readonly traceId: string;
   readonly spanId: string;
+  readonly parentSpanId: string | undefined;
   readonly name: string;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
@@ -182,9 +189,10 @@ function formatSpans(sender: OtlpSender, spans: readonly FinishedSpan[]): unknow
         scopeSpans: [
           {
             scope: sender.scope,
-            spans: spans.map(({ traceId, spanId, name, startedAt, endedAt, attributes, error }) => ({
+            spans: spans.map(({ traceId, spanId, parentSpanId, name, startedAt, endedAt, attributes, error }) => ({
               traceId,
               spanId,
+              parentSpanId,
               name,
               kind: spanKindClient,
               startTimeUnixNano: nanos(startedAt),

@@ -28,6 +28,7 @@ const readers = {
   "kong.request.get_http_version": number,
   "kong.request.get_headers": headerMap,
   "kong.request.get_raw_body": bytes,
+  "kong.service.request.enable_buffering": nothing,
   "kong.service.request.set_headers": nothing,
   "kong.service.request.clear_header": nothing,
   "kong.service.request.set_method": nothing,

@@ -60,6 +60,8 @@ export function startEvent(
   /** How the phase ended; sent after the queued calls. */
   let ending: PhaseEnd | undefined;
   let isOver = false;
+  /** Whether the phase has failed: then only `close` may still call Kong. */
+  let hasFailed = false;
 
   /** If Kong waits, sends the next PDK call or how the phase ended. */
   function pump(): void {
@@ -83,8 +85,8 @@ export function startEvent(
     give?.({ result: { EventId: id, Data: data } });
   }
 
-  function send(name: string, args: readonly unknown[]): Promise<unknown> {
-    if (isOver || ending !== undefined) {
+  function send(name: string, args: readonly unknown[], isAllowed: boolean): Promise<unknown> {
+    if (isOver || ending !== undefined || !isAllowed) {
       return Promise.reject(new EventEndedError(`${name} was called after the phase ended`));
     }
     const settle = Promise.withResolvers<unknown>();
@@ -93,8 +95,8 @@ export function startEvent(
     return settle.promise;
   }
 
-  function finish(end: PhaseEnd): void {
-    if (isOver || ending !== undefined) return;
+  function finish(end: PhaseEnd, isAllowed: boolean): void {
+    if (isOver || ending !== undefined || !isAllowed) return;
     ending = end;
     pump();
   }
@@ -114,18 +116,23 @@ export function startEvent(
   }
 
   async function run(): Promise<void> {
-    const kong = createPdk(send);
+    const kong = createPdk((name, args) => send(name, args, !hasFailed));
     try {
-      const end = await phase({ kong, signal: controller.signal });
-      finish(end);
+      finish(await phase.run({ kong, signal: controller.signal }), !hasFailed);
     } catch (error) {
-      if (isOver) return;
-      onFault(error);
-      refuseQueue(new EventEndedError("the phase has failed"));
-      // Kong's log gets it too; the client gets its 500 even if logging fails (PA-008).
-      await kong("kong.log.err", `unexpected error: ${textOf(error)}`).catch(() => {});
-      finish({ end: "exit", exit: internalErrorExit });
+      if (!isOver && !hasFailed) await close(error);
     }
+  }
+
+  /** Answers for a phase that has failed: with a 500, after the phase has cleaned up in Kong (PA-008). */
+  async function close(fault: unknown): Promise<void> {
+    hasFailed = true;
+    onFault(fault);
+    refuseQueue(new EventEndedError("the phase has failed"));
+    const kong = createPdk((name, args) => send(name, args, true));
+    // The client gets its 500 even if cleaning up fails.
+    await phase.fail(kong, textOf(fault)).catch(onFault);
+    finish({ end: "exit", exit: internalErrorExit }, true);
   }
 
   /** Takes the call that Kong has executed; undefined if there was none. */
@@ -167,14 +174,17 @@ export function startEvent(
     },
     forceEnd() {
       if (isOver) return;
-      onFault(new Error("the phase did not end in time"));
-      refuseQueue(new EventEndedError("the phase took too long"));
-      finish({ end: "exit", exit: internalErrorExit });
+      // The second time, cleaning up did not end either.
+      if (hasFailed) finish({ end: "exit", exit: internalErrorExit }, true);
+      else void close(new Error("the phase did not end in time"));
     },
   };
   void run();
   return event;
 }
+
+/** Response headers that nginx keeps only once: of a list the last value would win (RFC 9110, section 11.6.1). */
+const joinedHeaders: ReadonlySet<string> = new Set(["www-authenticate", "proxy-authenticate"]);
 
 /**
  * The body is always set, because Lua drops arguments after a nil (PX-04). Single header values are strings, because
@@ -185,7 +195,12 @@ function exitArguments({ status, headers, body }: PhaseExit): readonly unknown[]
   const entries = Object.entries(headers);
   if (entries.length > 0) {
     args.push(
-      Object.fromEntries(entries.map(([name, values]) => [name, values.length === 1 ? values[0] : [...values]])),
+      Object.fromEntries(
+        entries.map(([name, values]) => {
+          if (joinedHeaders.has(name)) return [name, values.join(", ")];
+          return [name, values.length === 1 ? values[0] : [...values]];
+        }),
+      ),
     );
   }
   return args;
@@ -219,7 +234,11 @@ export interface PhaseExit {
 }
 
 /** A phase of a configured plugin. */
-export type PhaseHandler = (context: PhaseContext) => Promise<PhaseEnd>;
+export interface PhaseHandler {
+  run(context: PhaseContext): Promise<PhaseEnd>;
+  /** Cleans up in Kong after `run` threw or did not end in time; the client then gets an empty 500. */
+  fail(kong: PdkCall, reason: string): Promise<void>;
+}
 
 /** The answer to every unexpected failure: an empty 500 (PA-008). */
 export const internalErrorExit: PhaseExit = { status: 500, headers: {}, body: new Uint8Array(0) };

@@ -10,7 +10,8 @@ import type {
 } from "../policy/sideband/contract.ts";
 import { createPdk } from "./pdk.ts";
 import type { PhaseEnd } from "./phase-event.ts";
-import { createAccessHandler, createPhaseLog, createResponseHandler } from "./phases.ts";
+import { createPhaseLog } from "./phase-log.ts";
+import { createAccessHandler, createResponseHandler, type PhaseDeps } from "./phases.ts";
 import { createFixedSecret } from "./engine-pool.ts";
 
 interface Asked {
@@ -45,6 +46,10 @@ async function run(
     readonly logs?: readonly SidebandLogEntry[];
     readonly hasResponsePhase?: boolean;
     readonly withMcp?: boolean;
+    readonly kit?: Readonly<Record<string, unknown>>;
+    readonly deps?: Partial<PhaseDeps>;
+    /** Has the phase clean up after a failure instead of running it. */
+    readonly isFailed?: boolean;
   } = {},
 ) {
   const calls: (readonly [string, ...unknown[]])[] = [];
@@ -64,7 +69,8 @@ async function run(
   };
   const kong = createPdk((name, args) => {
     calls.push([name, ...args]);
-    const value = name === "kong.ctx.shared.get" ? options.shared?.[String(args[0])] : answers[name];
+    const value =
+      name === "kong.ctx.shared.get" ? options.shared?.[String(args[0])] : { ...answers, ...options.kit }[name];
     return Promise.resolve(value);
   });
   const tools = {
@@ -73,9 +79,16 @@ async function run(
     phaseLog,
     budgetMs: 1,
     withMcp: options.withMcp ?? false,
+    withTrace: false,
+    maxBodyBytes: 100,
+    logHead: { plugin: "p", service_url: "u" },
+    hasResponseHandler: true,
+    ...options.deps,
   };
   const phase = options.phase === "response" ? createResponseHandler(tools) : createAccessHandler(tools);
-  const end: PhaseEnd = await phase({ kong, signal: new AbortController().signal });
+  let end: PhaseEnd | undefined;
+  if (options.isFailed === true) await phase.fail(kong, "why");
+  else end = await phase.run({ kong, signal: new AbortController().signal });
   return { calls, asked, lines, end };
 }
 
@@ -137,10 +150,55 @@ describe("the access phase", () => {
     expect(end).toEqual({ end: "continue" });
   });
 
-  it("[PX-03] answers a refusal without the mark", async () => {
+  it("[PX-03] marks a refusal as its own answer", async () => {
     const { calls, end } = await run({ action: "answer", answer, refusal });
-    expect(sets(calls)).toEqual([]);
+    expect(sets(calls)).toEqual([["kong.ctx.shared.set", "paz_access", "refused"]]);
     expect(end).toEqual({ end: "exit", exit: answer });
+  });
+
+  it("[PX-03] [PA-133] marks its answer and logs the reason as JSON when it failed", async () => {
+    const { calls } = await run(allow, { isFailed: true });
+    expect(calls).toEqual([
+      [
+        "kong.log.err",
+        '{"plugin":"p","phase":"access","service_url":"u","level":"error","msg":"Unexpected error","error":"why"}',
+      ],
+      ["kong.ctx.shared.set", "paz_access", "refused"],
+    ]);
+  });
+
+  it("[PX-03] refuses an upgrade where responses are judged, and not where they are not", async () => {
+    const kit = { "kong.request.get_headers": { upgrade: ["WebSocket"] } };
+    const judged = await run(allow, { kit });
+    expect([judged.end, judged.asked]).toMatchObject([{ end: "exit", exit: { status: 400 } }, []]);
+    expect(sets(judged.calls).at(-1)).toEqual(["kong.ctx.shared.set", "paz_access", "refused"]);
+    expect((await run(allow, { kit, hasResponsePhase: false })).end).toEqual({ end: "continue" });
+  });
+
+  it("[PA-050] asks Kong to buffer for HTTP/2 clients where responses are judged: old versions refuse", async () => {
+    const kit = { "kong.request.get_http_version": 2 };
+    const buffering = ["kong.service.request.enable_buffering"];
+    expect((await run(allow, { kit })).calls).toContainEqual(buffering);
+    expect((await run(allow, { kit, hasResponsePhase: false })).calls).not.toContainEqual(buffering);
+    expect((await run(allow)).calls).not.toContainEqual(buffering);
+  });
+
+  it("refuses a body over the limit, and does not fetch one that announces itself", async () => {
+    const announced = await run(allow, { kit: { "kong.request.get_headers": { "content-length": ["101"] } } });
+    expect([announced.end, announced.asked]).toMatchObject([{ exit: { status: 413 } }, []]);
+    expect(announced.calls.map(([name]) => name)).not.toContain("kong.request.get_raw_body");
+    const found = await run(allow, { kit: { "kong.request.get_raw_body": new Uint8Array(101) } });
+    expect([found.end, found.asked]).toMatchObject([{ exit: { status: 413 } }, []]);
+    const unlimited = { kit: { "kong.request.get_raw_body": new Uint8Array(101) }, deps: { maxBodyBytes: 0 } };
+    expect((await run(allow, unlimited)).end).toEqual({ end: "continue" });
+  });
+
+  it("[PX-03] frees the response where it is not judged, before its own mark", async () => {
+    const { calls } = await run(allow, { hasResponsePhase: false });
+    expect(sets(calls)).toEqual([
+      ["kong.ctx.shared.set", "paz_response", "done"],
+      ["kong.ctx.shared.set", "paz_access", "done"],
+    ]);
   });
 
   it("[PA-138] sends warnings and errors to Kong's own log, and nothing else", async () => {
@@ -210,9 +268,44 @@ describe("the response phase", () => {
     expect(sets(calls).map(([name]) => name)).toContain("kong.log.err");
   });
 
+  it("[PA-217] [PX-03] clears every header of the upstream before its own 500 and 502", async () => {
+    const kit = { "kong.response.get_headers": { "set-cookie": ["a", "b"], etag: ["e"] } };
+    const cleared = [
+      ["kong.response.clear_header", "set-cookie"],
+      ["kong.response.clear_header", "etag"],
+      ["kong.ctx.shared.set", "paz_response", "done"],
+    ];
+    const nothingStored = await run(pass, { phase: "response", kit });
+    const failed = await run(pass, { phase: "response", kit, isFailed: true });
+    const tooLong = await run(pass, {
+      phase: "response",
+      kit: { ...kit, "kong.service.response.get_raw_body": new Uint8Array(101) },
+      shared: stored,
+    });
+    for (const { calls } of [nothingStored, failed, tooLong]) {
+      const [log, ...rest] = sets(calls);
+      expect(JSON.parse(String(log?.[1]))).toMatchObject({ plugin: "p", phase: "response", service_url: "u" });
+      expect(rest).toEqual(cleared);
+    }
+    expect(tooLong.end).toMatchObject({ end: "exit", exit: { status: 502 } });
+  });
+
+  it("[PX-03] goes on clearing while Kong shows no more than a thousand headers at once", async () => {
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`x-${index}`, ["1"]]));
+    let asked = 0;
+    const kit = {
+      get "kong.response.get_headers"() {
+        asked += 1;
+        return asked < 3 ? many : { last: ["1"] };
+      },
+    };
+    const { calls } = await run(pass, { phase: "response", kit, isFailed: true });
+    expect(calls.filter(([name]) => name === "kong.response.clear_header").at(-1)).toContain("last");
+  });
+
   it("[PA-085] reads nothing at all when it is switched off", async () => {
     const { asked, calls } = await run(pass, { phase: "response", hasResponsePhase: false });
-    expect([asked, calls]).toEqual([[], [["kong.ctx.shared.set", "paz_response", "done"]]]);
+    expect([asked, calls]).toEqual([[], []]);
   });
 });
 

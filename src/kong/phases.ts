@@ -1,51 +1,108 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-
 import type {
   HttpPolicyEngine,
-  HttpRequestFacts,
-  HttpResponseFacts,
   RequestChange,
   RequestOutcome,
   ResponseOutcome,
   SidebandLogEntry,
   StoredContext,
 } from "../policy/sideband/contract.ts";
-import type { HeaderArguments, PdkCall } from "./pdk.ts";
-import { internalErrorExit, type PhaseEnd, type PhaseExit, type PhaseHandler } from "./phase-event.ts";
 import type { SharedSecret } from "./engine-pool.ts";
+import type { HeaderArguments, PdkCall } from "./pdk.ts";
+import { internalErrorExit, type PhaseEnd, type PhaseExit, type PhaseHandler, type PhaseName } from "./phase-event.ts";
+import {
+  clearResponseHeaders,
+  contextKeys,
+  headerLimit,
+  readRequestBody,
+  readRequestHead,
+  readResponseBody,
+  readResponseHead,
+  type RequestHead,
+  type StoredParts,
+} from "./phase-facts.ts";
+import { logInKong, type PhaseLog, type PhaseRecord } from "./phase-log.ts";
 
 /** What both phases of a configured plugin need. */
-export interface PhaseDeps {
+export interface PhaseDeps extends StoredParts {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
   readonly phaseLog: PhaseLog;
   /** How long one decision may take. */
   readonly budgetMs: number;
-  /** Whether the access phase stores MCP facts. */
-  readonly withMcp: boolean;
+  /** The longest body that is judged; 0 for no limit. */
+  readonly maxBodyBytes: number;
+  /** The head of every log entry, without the phase. */
+  readonly logHead: Pick<SidebandLogEntry, "plugin" | "service_url">;
+  /** Whether Kong runs a response phase of this plugin at all. */
+  readonly hasResponseHandler: boolean;
 }
 
 /** The access phase: has the request decided, then applies the changes or answers the client. */
-export function createAccessHandler({ engine, secret, phaseLog, budgetMs }: PhaseDeps): PhaseHandler {
-  return async ({ kong, signal }) => {
-    const request = await readRequest(kong);
-    await secret.refresh(kong);
-    const { outcome, record } = await phaseLog.capture(() => engine.evaluateRequest(request, { signal, budgetMs }));
-    await finishAccess(kong, outcome, record);
-    return outcome.action === "continue" ? { end: "continue" } : exitWith(outcome.answer);
+export function createAccessHandler(deps: PhaseDeps): PhaseHandler {
+  const { engine, secret, phaseLog, budgetMs, maxBodyBytes, hasResponseHandler } = deps;
+
+  async function refuse(kong: PdkCall, status: number, msg: string, fields?: LogFields): Promise<PhaseEnd> {
+    await Promise.all([logInKong(kong, entryOf(deps, "access", "warn", msg, fields)), markRefused(kong)]);
+    return exitWith({ ...internalErrorExit, status });
+  }
+
+  return {
+    async run({ kong, signal }) {
+      const head = await readRequestHead(kong);
+      if (engine.hasResponsePhase) {
+        // Kong does not run the response phase for an upgraded connection: nothing of it would be judged.
+        if (head.headers["upgrade"] !== undefined)
+          return refuse(kong, 400, "Upgrade refused: responses of upgraded connections cannot be judged");
+        await ensureBuffering(kong, head);
+      }
+      const body = await readRequestBody(kong, head.headers, maxBodyBytes);
+      if (body === undefined) return refuse(kong, 413, "Request body over max_body_bytes", { limit: maxBodyBytes });
+      await secret.refresh(kong, (msg) => logInKong(kong, entryOf(deps, "access", "warn", msg)));
+      const { outcome, record } = await phaseLog.capture(() =>
+        engine.evaluateRequest({ ...head, body }, { signal, budgetMs }),
+      );
+      // Without a response policy there is nothing left to wait for, whatever Kong does with the response.
+      await finishAccess(kong, outcome, record, hasResponseHandler && !engine.hasResponsePhase);
+      return outcome.action === "continue" ? { end: "continue" } : exitWith(outcome.answer);
+    },
+    async fail(kong, reason) {
+      await logInKong(kong, entryOf(deps, "access", "error", "Unexpected error", { error: reason }));
+      await markRefused(kong);
+    },
   };
 }
 
+/**
+ * Before 3.9 Kong does not buffer responses to HTTP/2 clients, and so leaves the response phase out without a word. There
+ * this call fails with the reason, and Kong answers 500; from 3.9 on it changes nothing.
+ */
+async function ensureBuffering(kong: PdkCall, { httpVersion }: RequestHead): Promise<void> {
+  if (httpVersion >= 2) await kong("kong.service.request.enable_buffering");
+}
+
 /** Sends all PDK calls at once; the mark for the guard comes last (PX-03). */
-async function finishAccess(kong: PdkCall, outcome: RequestOutcome, record: PhaseRecord): Promise<void> {
+async function finishAccess(
+  kong: PdkCall,
+  outcome: RequestOutcome,
+  record: PhaseRecord,
+  isResponseFree: boolean,
+): Promise<void> {
   const calls: Promise<void>[] = [];
   if (outcome.action === "continue") {
     for (const change of outcome.changes) calls.push(applyRequestChange(kong, change));
     if (outcome.store !== undefined) calls.push(...storeContext(kong, outcome.store));
+    if (isResponseFree) calls.push(kong("kong.ctx.shared.set", contextKeys.response, "done"));
   }
   calls.push(record.report(kong));
-  if (outcome.action === "continue") calls.push(kong("kong.ctx.shared.set", contextKeys.accessDone, doneMark));
+  calls.push(
+    outcome.action === "continue" ? kong("kong.ctx.shared.set", contextKeys.access, "done") : markRefused(kong),
+  );
   await Promise.all(calls);
+}
+
+/** Tells the guard that the answer is the plugin's own. */
+function markRefused(kong: PdkCall): Promise<void> {
+  return kong("kong.ctx.shared.set", contextKeys.access, "refused");
 }
 
 function applyRequestChange(kong: PdkCall, change: RequestChange): Promise<void> {
@@ -76,187 +133,82 @@ function headerArguments(headers: Readonly<Record<string, readonly string[]>>): 
 }
 
 function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
-  const calls = [kong("kong.ctx.shared.set", contextKeys.request, store.paz_original_request)];
-  if (store.paz_state !== undefined) {
-    calls.push(kong("kong.ctx.shared.set", contextKeys.state, store.paz_state));
-  }
-  if (store.paz_mcp !== undefined) calls.push(kong("kong.ctx.shared.set", contextKeys.mcp, store.paz_mcp));
-  return calls;
+  return [contextKeys.request, contextKeys.state, contextKeys.mcp, contextKeys.trace].flatMap((key) => {
+    const value = store[key];
+    return value === undefined ? [] : [kong("kong.ctx.shared.set", key, value)];
+  });
 }
 
 /** The response phase: has the upstream's response decided, and sends the client the outcome. */
-export function createResponseHandler({ engine, secret, phaseLog, budgetMs, withMcp }: PhaseDeps): PhaseHandler {
-  return async ({ kong, signal }) => {
-    if (!engine.hasResponsePhase) {
-      await kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark);
-      return { end: "continue" };
-    }
-    const { response, stored } = await readResponse(kong, { withMcp });
-    if (stored === undefined) {
-      // The access phase did not finish, so there is nothing to decide on (PA-217).
-      await Promise.all([
-        kong("kong.log.err", "the access phase stored no context for this request"),
-        kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark),
-      ]);
-      return { end: "exit", exit: internalErrorExit };
-    }
-    await secret.refresh(kong);
-    const { outcome, record } = await phaseLog.capture(() =>
-      engine.evaluateResponse(response, stored, { signal, budgetMs }),
-    );
-    await finishResponse(kong, outcome, record);
-    return outcome.action === "pass" ? { end: "continue" } : exitWith(outcome.answer);
+export function createResponseHandler(deps: PhaseDeps): PhaseHandler {
+  const { engine, secret, phaseLog, budgetMs, maxBodyBytes } = deps;
+
+  /** Answers without a decision; nothing of the upstream's response is left. */
+  async function refuse(
+    kong: PdkCall,
+    status: number,
+    entry: SidebandLogEntry,
+    headers: Readonly<Record<string, unknown>>,
+  ): Promise<PhaseEnd> {
+    await logInKong(kong, entry);
+    await clearResponseHeaders(kong, headers);
+    await markJudged(kong);
+    return exitWith({ ...internalErrorExit, status });
+  }
+
+  return {
+    async run({ kong, signal }) {
+      if (!engine.hasResponsePhase) return { end: "continue" };
+      const { response, stored } = await readResponseHead(kong, deps);
+      if (stored === undefined) {
+        // The access phase did not finish, so there is nothing to decide on (PA-217).
+        const entry = entryOf(deps, "response", "error", "The access phase stored no context for this request");
+        return refuse(kong, 500, entry, response.headers);
+      }
+      const body = await readResponseBody(kong, response.headers, maxBodyBytes);
+      if (body === undefined) {
+        const entry = entryOf(deps, "response", "warn", "Response body over max_body_bytes", { limit: maxBodyBytes });
+        return refuse(kong, 502, entry, response.headers);
+      }
+      await secret.refresh(kong, (msg) => logInKong(kong, entryOf(deps, "response", "warn", msg)));
+      const { outcome, record } = await phaseLog.capture(() =>
+        engine.evaluateResponse({ ...response, body }, stored, { signal, budgetMs }),
+      );
+      await finishResponse(kong, outcome, record);
+      return outcome.action === "pass" ? { end: "continue" } : exitWith(outcome.answer);
+    },
+    async fail(kong, reason) {
+      const entry = entryOf(deps, "response", "error", "Unexpected error", { error: reason });
+      await refuse(kong, 500, entry, await kong("kong.response.get_headers", headerLimit));
+    },
   };
 }
 
 async function finishResponse(kong: PdkCall, outcome: ResponseOutcome, record: PhaseRecord): Promise<void> {
   const cleared = outcome.action === "answer" ? outcome.clearHeaders : [];
-  await Promise.all([
-    ...cleared.map((name) => kong("kong.response.clear_header", name)),
-    record.report(kong),
-    kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark),
-  ]);
+  await Promise.all([...cleared.map((name) => kong("kong.response.clear_header", name)), record.report(kong)]);
+  // A response with more headers than Kong shows at once is refused, and the rest of them must go too.
+  if (cleared.length > 0 && outcome.action === "answer" && outcome.refusal?.reason === "bad_request")
+    await clearResponseHeaders(kong, await kong("kong.response.get_headers", headerLimit));
+  await markJudged(kong);
+}
+
+function markJudged(kong: PdkCall): Promise<void> {
+  return kong("kong.ctx.shared.set", contextKeys.response, "done");
 }
 
 function exitWith(exit: PhaseExit): PhaseEnd {
   return { end: "exit", exit };
 }
 
-/** The most headers that Kong returns; without a limit it drops those after the hundredth. */
-const headerLimit = 1000;
+type LogFields = Readonly<Record<string, unknown>>;
 
-/**
- * With a size Kong also reads bodies that nginx buffered on disk; without one the client gets a 500 for them (PX-05).
- * Zero means "any size" only from Kong 3.8 on; a large number works in every version that has the argument.
- */
-const anySize = 2 ** 31 - 1;
-
-/** Reads the client's request with concurrent PDK calls (PA-216). */
-async function readRequest(kong: PdkCall): Promise<HttpRequestFacts> {
-  const [
-    clientAddress,
-    clientPort,
-    method,
-    scheme,
-    host,
-    port,
-    path,
-    query,
-    httpVersion,
-    headers,
-    clientCertificate,
-    body,
-  ] = await Promise.all([
-    kong("kong.client.get_ip"),
-    kong("kong.client.get_port"),
-    kong("kong.request.get_method"),
-    kong("kong.request.get_forwarded_scheme"),
-    kong("kong.request.get_forwarded_host"),
-    kong("kong.request.get_forwarded_port"),
-    kong("kong.request.get_forwarded_path"),
-    kong("kong.request.get_raw_query"),
-    kong("kong.request.get_http_version"),
-    kong("kong.request.get_headers", headerLimit),
-    kong("kong.client.tls.get_full_client_certificate_chain"),
-    kong("kong.request.get_raw_body", anySize),
-  ]);
-  return {
-    clientAddress,
-    clientPort,
-    method,
-    scheme,
-    host,
-    port,
-    path,
-    query,
-    httpVersion,
-    headers,
-    headerLimit,
-    clientCertificate,
-    body,
-  };
-}
-
-/** Reads the upstream's response and what the access phase stored, if it stored anything. */
-async function readResponse(
-  kong: PdkCall,
-  { withMcp }: { readonly withMcp: boolean },
-): Promise<{ readonly response: HttpResponseFacts; readonly stored: StoredContext | undefined }> {
-  const [request, state, status, headers, body, mcp] = await Promise.all([
-    kong("kong.ctx.shared.get", contextKeys.request),
-    kong("kong.ctx.shared.get", contextKeys.state),
-    kong("kong.response.get_status"),
-    kong("kong.response.get_headers", headerLimit),
-    kong("kong.service.response.get_raw_body"),
-    withMcp ? kong("kong.ctx.shared.get", contextKeys.mcp) : undefined,
-  ]);
-  return {
-    response: { status, headers, headerLimit, body },
-    stored:
-      request === undefined
-        ? undefined
-        : {
-            paz_original_request: request,
-            ...(state === undefined ? {} : { paz_state: state }),
-            ...(mcp === undefined ? {} : { paz_mcp: mcp }),
-          },
-  };
-}
-
-/** Keys of `kong.ctx.shared`, for the response phase and the guard in Kong (PA-131, PA-162, PX-03). */
-const contextKeys = {
-  request: "paz_original_request",
-  state: "paz_state",
-  mcp: "paz_mcp",
-  accessDone: "paz_access",
-  responseDone: "paz_response",
-} as const;
-
-/** The value of the two `…Done` keys. */
-const doneMark = "done";
-
-/** Routes the engine's log entries: warnings and errors to Kong's log, the rest to this process's (PA-138). */
-export interface PhaseLog {
-  /** Logs one entry of the engine. */
-  readonly write: (entry: SidebandLogEntry) => void;
-  /** Runs part of a phase and captures what it logs for Kong. */
-  capture<Outcome>(work: () => Promise<Outcome>): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
-}
-
-/** The captured entries of a phase. */
-export interface PhaseRecord {
-  /** Writes them to Kong's log, in order. */
-  report(kong: PdkCall): Promise<void>;
-}
-
-/**
- * Makes a log for phases that run concurrently. The engine has one log for all of them; the asynchronous context tells
- * which phase an entry belongs to. `line` gets the entries that are not for Kong.
- */
-export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLog {
-  const current = new AsyncLocalStorage<SidebandLogEntry[]>();
-  return {
-    write(entry) {
-      const entries = entry.level === "warn" || entry.level === "error" ? current.getStore() : undefined;
-      if (entries === undefined) line(entry);
-      else entries.push(entry);
-    },
-    async capture(work) {
-      const entries: SidebandLogEntry[] = [];
-      try {
-        const outcome = await current.run(entries, work);
-        return { outcome, record: { report: (kong) => report(kong, entries) } };
-      } catch (error) {
-        // The phase cannot report them any more.
-        for (const entry of entries) line(entry);
-        throw error;
-      }
-    },
-  };
-}
-
-async function report(kong: PdkCall, entries: readonly SidebandLogEntry[]): Promise<void> {
-  await Promise.all(
-    entries.map((entry) => kong(entry.level === "error" ? "kong.log.err" : "kong.log.warn", JSON.stringify(entry))),
-  );
+function entryOf(
+  { logHead: { plugin, service_url } }: PhaseDeps,
+  phase: PhaseName,
+  level: "warn" | "error",
+  msg: string,
+  fields: LogFields = {},
+): SidebandLogEntry {
+  return { plugin, phase, service_url, level, msg, ...fields };
 }

@@ -4,12 +4,14 @@ import {
   settingDefinitions,
   type SidebandSettings,
 } from "../policy/sideband/settings.ts";
+import { parseServiceUrl } from "../policy/pdp/client.ts";
 import { kongPlugin } from "../policy/sideband/engine.ts";
 import type { PhaseName } from "./phase-event.ts";
 import { GatewayError } from "../errors.ts";
 import { isMap } from "./frames.ts";
 import type { EnginePool } from "./engine-pool.ts";
-import { createAccessHandler, createResponseHandler, type PhaseLog } from "./phases.ts";
+import type { PhaseLog } from "./phase-log.ts";
+import { createAccessHandler, createResponseHandler, type PhaseDeps } from "./phases.ts";
 import { type InstanceRequest, type PluginInstance, type ServerLog, timeLimits } from "./plugin-server.ts";
 
 /**
@@ -41,35 +43,35 @@ export function pluginDump(variant: PluginVariant): readonly unknown[] {
   ];
 }
 
-/** A setting as a field of Kong's schema. It cannot express every rule, so `parseInstanceConfig` checks again. */
+/**
+ * A setting as a field of Kong's schema. It cannot express every rule, so `parseInstanceConfig` checks again. It has no
+ * `description`, which Kong does not know before 3.4 and then refuses to start.
+ */
 function kongField(name: string, definition: SettingDefinition): Readonly<Record<string, unknown>> {
-  const { description } = definition;
   switch (definition.type) {
     case "string":
       return {
         type: "string",
-        description,
         len_min: 1,
         ...(definition.required === undefined ? {} : { required: true }),
         ...(definition.default === undefined ? {} : { required: true, default: definition.default }),
         ...(definition.oneOf === undefined ? {} : { one_of: definition.oneOf }),
         ...(definition.referenceable === undefined ? {} : { referenceable: true }),
+        ...(definition.encrypted === undefined ? {} : { encrypted: true }),
         ...patterns[name],
       };
     case "integer":
       return {
         type: "integer",
-        description,
         required: true,
         default: definition.default,
         ...(definition.min === 1 ? { gt: 0 } : { between: [definition.min, maxInteger] }),
       };
     case "boolean":
-      return { type: "boolean", description, required: true, default: definition.default };
+      return { type: "boolean", required: true, default: definition.default };
     case "integers":
       return {
         type: "array",
-        description,
         required: true,
         default: definition.default,
         elements: { type: "integer", between: definition.between },
@@ -77,7 +79,6 @@ function kongField(name: string, definition: SettingDefinition): Readonly<Record
     case "strings":
       return {
         type: "array",
-        description,
         required: true,
         default: definition.default,
         elements: {
@@ -92,29 +93,45 @@ function kongField(name: string, definition: SettingDefinition): Readonly<Record
 /** The largest integer that a Lua number holds exactly. */
 const maxInteger = 2 ** 53 - 1;
 
-/** Lua patterns for single settings; `-` and `.` are escaped with percent signs. */
+/** Lua patterns for single settings, which say what `parseSidebandSettings` says. */
 const patterns: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  service_url: {
-    match_all: [{ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]", err: "must be an http or https URL with a host" }],
-    match_none: [
-      {
-        pattern: "/sideband/?$",
-        err: "must not end in /sideband: the plugin appends /sideband/request and /sideband/response itself",
-      },
-      {
-        pattern: "/sideband/request/?$",
-        err: "must not end in /sideband/request: the plugin appends it itself",
-      },
-      {
-        pattern: "/sideband/response/?$",
-        err: "must not end in /sideband/response: the plugin appends it itself",
-      },
-    ],
-  },
+  service_url: serviceUrlRules(),
   secret_header_name: {
     match: "^[%w!#$%%&'*+%-.^_`|~]+$",
   },
 };
+
+/**
+ * What `serviceUrlProblem` says, in Lua patterns. These have no alternatives and no ranges of numbers, so every
+ * combination of user, host and port is a pattern of its own, and so is every range of ports that do not exist.
+ */
+function serviceUrlRules(): Readonly<Record<string, unknown>> {
+  const scheme = "^[Hh][Tt][Tt][Pp][Ss]?://";
+  const hosts = ["", "[^/@]*@"].flatMap((user) => ["%w[%w%-%._]*", "%[[%x:%.]+%]"].map((host) => `${user}${host}`));
+  const authorities = hosts.flatMap((host) => [host, `${host}:%d+`]);
+  const ports = ["%d%d%d%d%d%d+", "[7-9]%d%d%d%d", "6[6-9]%d%d%d", "65[6-9]%d%d", "655[4-9]%d", "6553[6-9]"];
+  return {
+    match_any: {
+      patterns: authorities.flatMap((authority) => [`${scheme}${authority}$`, `${scheme}${authority}/`]),
+      err: "must be an http or https URL with a host",
+    },
+    match_all: [
+      {
+        pattern: "^[%w%-%._~%%!$&'()*+,;=:@%[%]/]*$",
+        err: "must have neither a query nor a fragment, and no characters that a URL does not have",
+      },
+    ],
+    match_none: [
+      ...["", "/[Rr][Ee][Qq][Uu][Ee][Ss][Tt]", "/[Rr][Ee][Ss][Pp][Oo][Nn][Ss][Ee]"].map((end) => ({
+        pattern: `/[Ss][Ii][Dd][Ee][Bb][Aa][Nn][Dd]${end}/*$`,
+        err: "must not end in /sideband, /sideband/request or /sideband/response: the plugin appends these itself",
+      })),
+      ...ports.flatMap((port) =>
+        ["$", "/"].map((end) => ({ pattern: `${scheme}[^/]*:${port}${end}`, err: "must have a port up to 65535" })),
+      ),
+    ],
+  };
+}
 
 /** The plugin as Kong knows it (PA-001, PA-002, PA-003). */
 export const pluginIdentity = {
@@ -200,22 +217,26 @@ export function createInstanceFactory(options: PluginDeps): (request: InstanceRe
   return ({ config: text }) => {
     const config = parseInstanceConfig(text);
     const { settings, pluginId } = config;
-    warnAboutDeadline(settings, (message, fields) => log.warn(message, { plugin_id: pluginId, ...fields }));
+    const service_url = parseServiceUrl(settings.service_url).shown;
+    const about = { service_url, plugin_id: pluginId };
+    warnAboutDeadline(settings, (message, fields) => log.warn(message, { ...about, ...fields }));
     if (accessOnly && !settings.skip_response_phase) {
       // A response policy must not be skipped silently (PX-08).
-      log.warn("started with --access-only: responses are not checked although skip_response_phase is false", {
-        plugin_id: pluginId,
-      });
+      log.warn("started with --access-only: responses are not checked although skip_response_phase is false", about);
     }
     const lease = engines.lease(
       accessOnly ? { ...config, settings: { ...settings, skip_response_phase: true } } : config,
     );
-    const tools = {
+    const tools: PhaseDeps = {
       engine: lease.engine,
       secret: lease.secret,
       phaseLog,
       budgetMs: timeLimits.budgetMs,
+      maxBodyBytes: settings.max_body_bytes,
+      logHead: { plugin: pluginIdentity.name, service_url },
+      hasResponseHandler: !accessOnly,
       withMcp: settings.enable_mcp,
+      withTrace: settings.enable_otel,
     };
     const phases = new Map([
       ["access", createAccessHandler(tools)],

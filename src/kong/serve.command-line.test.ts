@@ -29,7 +29,7 @@ describe("the command line of headgate-kong", () => {
   });
 
   it("shows all its options, and the lines for kong.conf", () => {
-    for (const word of ["--query", "--socket", "--access-only", "pluginserver_headgate_query_cmd"]) {
+    for (const word of ["--query", "--socket", "--access-only", "pluginserver_ping_authorize_query_cmd"]) {
       expect(kongHelp).toContain(word);
     }
   });

@@ -7,7 +7,7 @@ import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideban
 import { createEnginePool } from "./engine-pool.ts";
 import { createInstanceFactory, pluginIdentity, type PluginVariant } from "./plugin-definition.ts";
 import { listenOnSocket } from "./unix-listener.ts";
-import { createPhaseLog } from "./phases.ts";
+import { createPhaseLog } from "./phase-log.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
 /** What the server needs. */
@@ -75,12 +75,17 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   };
 }
 
+/** A log line of the process itself, with the members of every other line (PA-133). */
+export function serverLine(level: string, msg: string, fields: Readonly<Record<string, unknown>> = {}): string {
+  return JSON.stringify({ plugin: pluginIdentity.name, phase: "server", service_url: "", level, msg, ...fields });
+}
+
 /** Log lines of the server in the format of the engine. */
 function createServerLog(writeLine: (line: string) => void) {
   const write =
     (level: string): ServerLog["warn"] =>
     (msg, fields) =>
-      writeLine(JSON.stringify({ plugin: pluginIdentity.name, level, msg, ...fields }));
+      writeLine(serverLine(level, msg, fields));
   return { info: write("info"), warn: write("warn"), error: write("error") };
 }
 
@@ -108,10 +113,10 @@ Options
 
 kong.conf
   plugins = bundled,${pluginIdentity.name}
-  pluginserver_names = headgate
-  pluginserver_headgate_socket    = /usr/local/kong/headgate.sock
-  pluginserver_headgate_start_cmd = headgate-kong --socket /usr/local/kong/headgate.sock
-  pluginserver_headgate_query_cmd = headgate-kong --query
+  pluginserver_names = ping_authorize
+  pluginserver_ping_authorize_socket    = /usr/local/kong/ping_authorize.sock
+  pluginserver_ping_authorize_start_cmd = /usr/local/bin/headgate-kong --socket /usr/local/kong/ping_authorize.sock
+  pluginserver_ping_authorize_query_cmd = /usr/local/bin/headgate-kong --query
 `;
 
 /** Reads the arguments. */

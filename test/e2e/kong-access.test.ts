@@ -238,11 +238,22 @@ describe("the access decision", () => {
     }
   });
 
-  it("[PA-006] [PA-009] keeps routes, services and the rest apart: each has its own settings", async () => {
-    await using one = await createKongRig(server);
-    await using two = await createKongRig(server);
-    one.mock.onRequest(denyRequest(401));
-    const [first, second] = await Promise.all([one.send(), two.send()]);
-    expect([first.client.status, second.client.status]).toEqual([401, 200]);
+  it("[PA-006] [PA-009] may be on a route, on a service and global in one Kong: each has its own settings", async () => {
+    // Nothing in the schema restricts where it may be configured, as `route: { eq: null }` would.
+    const { fields } = server.plugin["Schema"] as { readonly fields: readonly object[] };
+    expect(fields.flatMap((field) => Object.keys(field))).toEqual(["config"]);
+    await using global = await createKongRig(server);
+    await using service = await createKongRig(server);
+    await using route = await createKongRig(server, { fail_open: true });
+    service.mock.onRequest(denyRequest(401));
+    await route.mock.close();
+    const statuses = async () => {
+      const passages = await Promise.all([global.send(), service.send(), route.send()]);
+      return passages.map(({ client }) => client.status);
+    };
+    expect(await statuses()).toEqual([200, 401, 200]);
+    // The breaker of the route is open now, and the others' are not.
+    expect(await statuses()).toEqual([200, 401, 200]);
+    expect([global.payloads("request").length, service.payloads("request").length]).toEqual([2, 2]);
   });
 });

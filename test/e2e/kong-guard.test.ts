@@ -15,6 +15,10 @@ afterAll(async () => {
 
 const guard = guards.full();
 const never = new Promise<never>(() => {});
+const secretResponse = {
+  headers: { "set-cookie": "session=secret", etag: '"secret"', "content-encoding": "gzip", "x-internal": "secret" },
+  body: "secret",
+};
 
 describe("the guard in Kong", () => {
   it("[PX-03] lets through what the plugin has judged, in both phases", async () => {
@@ -67,18 +71,57 @@ describe("the guard in Kong", () => {
     await rig.send();
     const { client, upstream } = await rig.send({}, () => {
       process.kill(own.pid(), "SIGKILL");
-      return { body: "secret" };
+      return secretResponse;
     });
-    expect([client.status, client.body.toString().includes("secret")]).toEqual([502, false]);
+    expect([client.status, JSON.stringify(client).includes("secret")]).toEqual([502, false]);
+    expect(Object.keys(client.headers).toSorted()).toEqual(["content-length", "content-type"]);
     expect(upstream?.method).toBe("GET");
     await own.start();
     expect((await rig.send()).client.status).toBe(200);
   });
 
-  it("[PX-03] refuses a response that Kong did not show the plugin because the client asked for an upgrade", async () => {
-    await using rig = await createKongRig(server, {}, { guard });
-    const { client } = await rig.send({ headers: { upgrade: "websocket" } }, { body: "secret" });
-    expect([client.status, client.body.toString().includes("secret")]).toEqual([502, false]);
+  it("[PX-03] [PA-217] no header of the upstream goes with a 500 or 502 of the plugin's own", async () => {
+    const broken = () => Promise.reject(new Error("a bug of ours"));
+    await using local = await startLocalServer({ createEngine: instantEngine({ evaluateResponse: broken }) });
+    using kong = createFakeKong({ socket: local.socket, plugin: local.plugin, config: unusedSettings });
+    const failed = await kong.send({}, secretResponse);
+    await using rig = await createKongRig(server, { max_body_bytes: 3 });
+    const tooLong = await rig.send({}, secretResponse);
+    await using down = await createKongRig(server, {});
+    down.mock.onResponse(() => ({ status: 500 }));
+    const unreachable = await down.send({}, secretResponse);
+    for (const [{ client }, status] of [
+      [failed, 500],
+      [tooLong, 502],
+      [unreachable, 502],
+    ] as const) {
+      expect([client.status, client.headers]).toEqual([status, { "content-length": ["0"] }]);
+    }
+  });
+
+  it("[PX-03] an upgrade is refused in access, with the guard and without, where responses are judged", async () => {
+    for (const options of [{}, { guard }]) {
+      for (const upgrade of ["websocket", "WebSocket", "h2c"]) {
+        await using rig = await createKongRig(server, {}, options);
+        const { client, upstream, log } = await rig.send({ headers: { upgrade } }, secretResponse);
+        expect([client.status, upstream, rig.mock.requests]).toEqual([400, undefined, []]);
+        expect(JSON.parse(log[0]?.text ?? "")).toMatchObject({ phase: "access", level: "warn" });
+      }
+    }
+    await using skipping = await createKongRig(server, { skip_response_phase: true }, { guard });
+    const { client } = await skipping.send({ headers: { upgrade: "websocket" } }, { body: "socket" });
+    expect([client.status, client.body.toString()]).toEqual([200, "socket"]);
+  });
+
+  it("[PX-03] clears headers however many there are", async () => {
+    await using own = await startPackedServer();
+    await using rig = await createKongRig(own, {}, { guard });
+    const many = Object.fromEntries(Array.from({ length: 2500 }, (_, index) => [`x-secret-${index}`, "1"]));
+    const { client } = await rig.send({}, () => {
+      process.kill(own.pid(), "SIGKILL");
+      return { headers: many };
+    });
+    expect([client.status, Object.keys(client.headers).length]).toEqual([502, 2]);
   });
 
   it("[PX-02] [PX-03] refuses when there was no reply in time, in access and in response", async () => {
@@ -113,6 +156,112 @@ describe("the guard in Kong", () => {
     }
     await using rig = await createKongRig(server, { max_retries: -1 }, { guard });
     expect((await rig.send()).client.status).toBe(500);
+  });
+});
+
+describe("another plugin that answers in the access phase", () => {
+  const cached = () => secretResponse;
+  const leaks = (passage: unknown): boolean => JSON.stringify(passage).includes("secret");
+
+  it("[PX-03] does not get past the guard while the plugin server is dead", async () => {
+    for (const [shipped, accessOnly] of [
+      [guard, false],
+      [guards.accessOnly(), true],
+    ] as const) {
+      await using own = await startPackedServer({ accessOnly });
+      for (const status of [200, 206, 301, 404, 500]) {
+        await using rig = await createKongRig(
+          own,
+          {},
+          { guard: shipped, after: () => ({ ...secretResponse, status }) },
+        );
+        // Kong has an instance; without one it would answer 500 itself.
+        await rig.send();
+        await own.kill();
+        const { client } = await rig.send();
+        expect([status, client.status, leaks(client)]).toEqual([status, 503, false]);
+        await own.start();
+      }
+    }
+  });
+
+  it("[PX-03] does not get past a response policy that was not asked", async () => {
+    await using rig = await createKongRig(server, {}, { guard, after: cached });
+    const { client } = await rig.send();
+    expect([client.status, leaks(client), rig.payloads("response")]).toEqual([502, false, []]);
+    await using open = await createKongRig(server, {}, { after: cached });
+    expect(leaks((await open.send()).client)).toBe(true);
+  });
+
+  it("[PX-03] may answer where responses are not judged", async () => {
+    await using rig = await createKongRig(server, { skip_response_phase: true }, { guard, after: cached });
+    expect((await rig.send()).client.body.toString()).toBe("secret");
+    rig.mock.onRequest(denyRequest(401));
+    expect((await rig.send()).client.status).toBe(401);
+  });
+
+  it.each([401, 403, 429])(
+    "[PX-03] keeps its refusal with %i, before and after this one, server dead or not",
+    async (status) => {
+      await using own = await startPackedServer();
+      const refuse = () => ({ status, headers: { "www-authenticate": "Bearer" }, body: "no" });
+      for (const options of [{ before: refuse }, { after: refuse }]) {
+        await using rig = await createKongRig(own, {}, { guard, ...options });
+        const alive = await rig.send();
+        expect([alive.client.status, alive.client.body.toString()]).toEqual([status, "no"]);
+        expect(alive.client.headers["www-authenticate"]).toEqual(["Bearer"]);
+      }
+      await own.kill();
+      await using rig = await createKongRig(own, {}, { guard, before: refuse });
+      expect((await rig.send()).client.status).toBe(status);
+    },
+  );
+
+  it("[PX-03] may answer a CORS preflight, but not with a body", async () => {
+    await using empty = await createKongRig(server, {}, { guard, before: () => ({ status: 200 }) });
+    expect((await empty.send({ method: "OPTIONS" })).client.status).toBe(200);
+    await using full = await createKongRig(server, {}, { guard, before: cached });
+    expect((await full.send({ method: "OPTIONS" })).client.status).toBe(503);
+  });
+});
+
+describe("another provider of decisions", () => {
+  it("[PA-007] stands behind the phases without a change to them", async () => {
+    const provider = instantEngine({
+      evaluateRequest: ({ path, body }) => {
+        if (path === "/no") {
+          const answer = { status: 418, headers: { "x-by": ["other"] }, body: Buffer.from("no") };
+          return Promise.resolve({
+            action: "answer",
+            answer,
+            refusal: { reason: "policy", status: 418, message: "no" },
+          });
+        }
+        const changes = [{ type: "set-body", body: Buffer.concat([body, Buffer.from("!")]) }] as const;
+        return Promise.resolve({
+          action: "continue",
+          decision: "allow",
+          changes,
+          store: { paz_original_request: "mine" },
+        });
+      },
+      evaluateResponse: ({ body }, stored) => {
+        const text = `${body.toString()} ${stored.paz_original_request}`;
+        const answer = { status: 201, headers: {}, body: Buffer.from(text) };
+        return Promise.resolve({ action: "answer", answer, clearHeaders: ["x-up"], isOriginalBody: false });
+      },
+    });
+    await using local = await startLocalServer({ createEngine: provider });
+    using kong = createFakeKong({ socket: local.socket, plugin: local.plugin, config: unusedSettings, guard });
+    const refused = await kong.send({ path: "/no" });
+    expect([refused.client.status, refused.client.headers["x-by"]]).toEqual([418, ["other"]]);
+    const passed = await kong.send({ method: "POST", body: "hi" }, { headers: { "x-up": "1" }, body: "up" });
+    expect([passed.upstream?.body.toString(), passed.client.status, passed.client.body.toString()]).toEqual([
+      "hi!",
+      201,
+      "up mine",
+    ]);
+    expect(passed.client.headers).not.toHaveProperty("x-up");
   });
 });
 

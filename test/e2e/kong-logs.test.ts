@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { mcpFixtures } from "../fixtures/mcp/messages.ts";
+import { createFakeKong } from "../support/fake-kong/fake-kong.ts";
+import { instantEngine, startLocalServer, unusedSettings } from "../support/fake-kong/local-server.ts";
 import type { PluginServerProcess } from "../support/fake-kong/plugin-server-process.ts";
 import { createKongRig, packingMs, startPackedServer } from "../support/fake-kong/rig.ts";
 import { denyRequest } from "../support/mock-pingauthorize.ts";
@@ -24,6 +26,72 @@ async function linesAbout(url: string, pattern: RegExp): Promise<readonly Readon
 }
 
 describe("what is logged, and where", () => {
+  it("[PA-133] is one JSON object a line with the same members, whatever it is about", async () => {
+    const broken = () => Promise.reject(new Error("a bug of ours"));
+    const logged: string[] = [];
+    for (const engine of [{ evaluateRequest: broken }, { evaluateResponse: broken }, {}]) {
+      let passedMs = 0;
+      const clock = { now: () => performance.now() + passedMs, wall: () => Date.now() };
+      await using local = await startLocalServer({ createEngine: instantEngine(engine), clock });
+      const config = {
+        ...unusedSettings,
+        max_body_bytes: 10,
+        max_retries: 100,
+        $refs: { shared_secret: "{vault://env/none}" },
+      };
+      using kong = createFakeKong({ socket: local.socket, plugin: local.plugin, config });
+      const first = await kong.send({});
+      passedMs = 61_000;
+      const passages = [
+        first,
+        await kong.send({}),
+        await kong.send({ method: "POST", body: "longer than ten" }),
+        await kong.send({}, { body: "longer than ten" }),
+        await kong.send({ headers: { upgrade: "websocket" } }),
+        await kong.send({}, () => ({ body: "" })),
+      ];
+      await local.stop();
+      logged.push(...passages.flatMap(({ log }) => log.map(({ text }) => text)), ...local.lines);
+    }
+    await using taken = await startPackedServer({ accessOnly: true });
+    await using rig = await createKongRig(taken, { connection_timeout_ms: 60_000 });
+    await rig.mock.close();
+    logged.push(...(await rig.send()).log.map(({ text }) => text));
+    // Another process takes the socket.
+    await taken.start();
+    logged.push(
+      ...taken
+        .output()
+        .split("\n")
+        .filter((line) => line !== ""),
+    );
+    for (const line of logged) {
+      expect([line, JSON.parse(line)]).toEqual([
+        line,
+        expect.objectContaining({
+          plugin: "idpartners-ping-authorize",
+          phase: expect.stringMatching(/^(?:access|response|server)$/u) as unknown,
+          service_url: expect.any(String) as unknown,
+          level: expect.stringMatching(/^(?:debug|info|warn|error)$/u) as unknown,
+          msg: expect.any(String) as unknown,
+        }),
+      ]);
+    }
+    for (const words of [
+      "Unexpected error",
+      "vault",
+      "max_body_bytes",
+      "Upgrade",
+      "unreachable",
+      "--access-only",
+      "cut off",
+      "taking the socket",
+      "stopped",
+    ]) {
+      expect([words, logged.some((line) => line.includes(words))]).toEqual([words, true]);
+    }
+  });
+
   it("[PA-133] [PA-138] [PA-215] a decision point that cannot be reached is an error in Kong's own log, one JSON object", async () => {
     await using rig = await createKongRig(server);
     await rig.mock.close();

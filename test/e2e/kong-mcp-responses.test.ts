@@ -128,7 +128,7 @@ describe("MCP and retries", () => {
       ...retrying,
       mcp_retry_methods: ["tools/list", "tools/call"],
     });
-    for (const body of [mcpFixtures.toolsList, mcpFixtures.toolsCall, "plain"]) {
+    for (const body of [mcpFixtures.toolsList, mcpFixtures.toolsCall, '"plain"']) {
       let left = 1;
       rig.mock.onRequest(({ payload }) => (left-- > 0 ? { status: 500 } : { json: payload }));
       expect((await rig.send(post(body))).client.status).toBe(200);

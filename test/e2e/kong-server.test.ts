@@ -49,7 +49,11 @@ describe("the plugin server on its socket", () => {
       for (const _again of [1, 2]) {
         const { client, log } = await kong.send({}, { body: "up" });
         expect([client.status, client.body.length]).toEqual([500, 0]);
-        expect(log.at(-1)).toEqual({ level: "err", text: "unexpected error: a bug of ours" });
+        expect(JSON.parse(log.at(-1)?.text ?? "")).toMatchObject({
+          level: "error",
+          msg: "Unexpected error",
+          error: "a bug of ours",
+        });
       }
       expect(server.counts()).toEqual(idle);
     }

@@ -1,6 +1,12 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PluginServerProcess } from "../support/fake-kong/plugin-server-process.ts";
+import { createCertificate } from "../support/certificate.ts";
+import { createAuthority } from "../support/client-certificates.ts";
+import { createFakeKong } from "../support/fake-kong/fake-kong.ts";
+import { startLocalServer } from "../support/fake-kong/local-server.ts";
 import { createKongRig, packingMs, startPackedServer } from "../support/fake-kong/rig.ts";
+import { startMockPingAuthorize } from "../support/mock-pingauthorize.ts";
 
 let server: PluginServerProcess;
 beforeAll(async () => {
@@ -40,6 +46,10 @@ describe("settings, as Kong hands them to the packed plugin", () => {
     ["[PA-030]", { mcp_jsonrpc_errors: "x" }],
     ["[PA-031]", { max_sideband_body_bytes: -1 }],
     ["[PA-202]", { max_sideband_body_action: "drop" }],
+    ["[PA-201]", { max_body_bytes: -1 }],
+    ["[PA-201]", { non_mcp_json: "maybe" }],
+    ["[PA-201]", { tls_ca_cert: "/etc/ca.pem" }],
+    ["[PA-201]", { tls_client_cert: "-----BEGIN CERTIFICATE-----" }],
     ["[PA-032]", { extract_headers: [1] }],
     ["[PA-033] [PA-034]", { mcp_retry_methods: ["tools/delete"] }],
   ])("%s [PA-201] refuse %j: Kong answers 500 and its log says why", async (_row, settings) => {
@@ -75,9 +85,54 @@ describe("settings, as Kong hands them to the packed plugin", () => {
     expect((await rig.send()).client.status).toBe(200);
   });
 
-  it("[PA-012] take a secret from Kong's vault", async () => {
-    await using rig = await createKongRig(server, { $refs: { shared_secret: "{vault://env/paz}" } });
-    expect((await rig.send()).client.status).toBe(200);
+  it("[PA-012] take a rotated secret from Kong's vault after a minute", async () => {
+    let passedMs = 0;
+    const clock = { now: () => performance.now() + passedMs, wall: () => Date.now() + passedMs };
+    await using local = await startLocalServer({ clock });
+    const vault = new Map<string, string>();
+    const secret = { header: "CLIENT-TOKEN", value: "rotated" };
+    await using mock = await startMockPingAuthorize({ secret });
+    using kong = createFakeKong({
+      socket: local.socket,
+      plugin: local.plugin,
+      vault,
+      config: {
+        service_url: mock.url,
+        shared_secret: "old",
+        secret_header_name: secret.header,
+        $refs: { shared_secret: "{vault://env/paz}" },
+      },
+    });
+    const status = async () => (await kong.send({})).client.status;
+    // PingAuthorize rejects the old secret; the vault has none yet, and is not asked before a minute is over.
+    expect(await status()).toBe(502);
+    vault.set("{vault://env/paz}", "rotated");
+    expect(await status()).toBe(502);
+    passedMs = 61_000;
+    expect(await status()).toBe(200);
+  });
+
+  it("a certificate authority and a client certificate, as PEM", async () => {
+    using authority = createAuthority("clients");
+    using trusted = createCertificate("pingauthorize");
+    const [ca, key] = [readFileSync(trusted.certFile, "utf8"), readFileSync(trusted.keyFile, "utf8")];
+    const tls = {
+      cert: ca,
+      key,
+      ca: readFileSync(authority.caFile, "utf8"),
+      requestCert: true,
+      rejectUnauthorized: true,
+    };
+    const client = authority.issue("kong");
+    const withCertificate = { tls_ca_cert: ca, tls_client_cert: client.cert, tls_client_key: client.key };
+    for (const [settings, status] of [
+      [withCertificate, 200],
+      [{ tls_ca_cert: ca }, 502],
+      [{ tls_client_cert: client.cert, tls_client_key: client.key }, 502],
+    ] as const) {
+      await using rig = await createKongRig(server, settings, { mock: { tls } });
+      expect([settings, (await rig.send()).client.status]).toEqual([settings, status]);
+    }
   });
 });
 
@@ -100,8 +155,9 @@ describe("calls of Kong's kit", () => {
   it("[PA-216] are 12 to read a request and one to mark it, and one more for what the response phase needs", async () => {
     await using rig = await createKongRig(server, { skip_response_phase: true });
     const skipping = await rig.send();
-    expect(skipping.calls("access").toSorted()).toEqual([...reads, "kong.ctx.shared.set"].toSorted());
-    expect(skipping.calls("response")).toHaveLength(1);
+    const marks = ["kong.ctx.shared.set", "kong.ctx.shared.set"];
+    expect(skipping.calls("access").toSorted()).toEqual([...reads, ...marks].toSorted());
+    expect(skipping.calls("response")).toEqual([]);
     await using full = await createKongRig(server);
     const passage = await full.send();
     expect(passage.calls("access")).toHaveLength(14);
@@ -122,6 +178,6 @@ describe("calls of Kong's kit", () => {
       json: { ...payload, headers: [{ host: "api.example.com" }, { "x-a": "1" }, { "x-b": "2" }] },
     }));
     const { calls } = await rig.send({ headers: { "x-gone": "1", "accept-encoding": "gzip" } });
-    expect(calls("access")).toHaveLength(13 + 1 + 2);
+    expect(calls("access")).toHaveLength(14 + 1 + 2);
   });
 });

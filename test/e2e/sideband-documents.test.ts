@@ -46,7 +46,11 @@ describe("the documents about PingAuthorize", () => {
       const [, documented = digits(cells[4] ?? "")] = /in Kong (.*)$/u.exec(digits(cells[4] ?? "")) ?? [];
       expect([name, documented]).toEqual([
         name,
-        "default" in definition ? digits(shown(name, definition.default)) : "required",
+        "default" in definition
+          ? digits(shown(name, definition.default))
+          : "required" in definition
+            ? "required"
+            : "none",
       ]);
     }
     expect(section(guide, "Settings")).toContain("off for test environments only");
@@ -74,23 +78,30 @@ describe("the documents about PingAuthorize", () => {
   });
 
   it("[PA-220] every setting and every MCP type has a documentation comment", () => {
-    for (const [file, declaration] of [
-      ["settings.ts", "type SidebandSettings"],
-      ["payload.ts", "interface McpSummary"],
-    ] as const) {
-      expect(read(`src/policy/sideband/${file}`)).toMatch(
-        new RegExp(`/\\*\\* [^\\n]+\\*/\\nexport ${declaration}\\b`, "u"),
-      );
-    }
+    const files = globSync(["src/policy/sideband/*.ts", "src/protocol/http/mcp-context.ts"], { cwd: root });
+    const declared = files
+      .filter((file) => !file.endsWith(".test.ts"))
+      .flatMap((file) => [...read(file).matchAll(/(?<before>[^\n]*)\nexport (?:interface|type) (?<name>\w+)/gu)])
+      .map(({ groups }) => ({ name: groups?.["name"] ?? "", before: groups?.["before"] ?? "" }))
+      .filter(({ name }) => name.includes("Mcp") || name === "RecognizedMethod" || name === "SidebandSettings");
+    expect(declared.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["McpContext", "McpSummary", "SidebandSettings"]),
+    );
+    expect(declared.filter(({ before }) => !before.trimEnd().endsWith("*/"))).toEqual([]);
     // The type of the settings is derived from their definitions, which document each of them.
-    for (const { description } of Object.values(settingDefinitions)) expect(description).toMatch(/^[A-Z].+\.$/u);
+    const descriptions = Object.values(settingDefinitions).map(({ description }) => description);
+    for (const description of descriptions) expect(description).toMatch(/^[A-Z].{20,}\.$/u);
+    expect(new Set(descriptions).size).toBe(descriptions.length);
   });
 });
 
 describe("the engine's own house", () => {
   it("[PA-007] callers of the engine know its contract only", () => {
-    const imports = [...read("src/kong/phases.ts").matchAll(/from "(?<path>[^"]*policy[^"]*)"/gu)];
-    expect(imports.map(({ groups }) => groups?.["path"])).toEqual(["../policy/sideband/contract.ts"]);
+    for (const file of ["phases.ts", "phase-facts.ts", "phase-log.ts", "phase-event.ts", "plugin-server.ts"]) {
+      const imports = [...read(`src/kong/${file}`).matchAll(/from "(?<path>[^"]*policy[^"]*)"/gu)];
+      const paths = imports.map(({ groups }) => groups?.["path"]);
+      expect([file, paths.filter((path) => path !== "../policy/sideband/contract.ts")]).toEqual([file, []]);
+    }
     const contract = read("src/policy/sideband/contract.ts");
     for (const operation of ["evaluateRequest(", "evaluateResponse("]) expect(contract).toContain(operation);
   });

@@ -13,6 +13,7 @@ import {
 import { formatRefusalAnswer, invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
 import { changesWithoutAnswer, requestChanges } from "./request-changes.ts";
 import type { SidebandSettings } from "./settings.ts";
+import { callersTrace, type QueryTrace, startTrace } from "./telemetry.ts";
 
 /** Creates the access phase: compose the payload, query PingAuthorize, and list the changes to the request. */
 export function createAccessEvaluation(
@@ -24,20 +25,21 @@ export function createAccessEvaluation(
     return { action: "answer", ...countedRefusal(deps, facts, payload.mcp) };
   }
 
-  function failOpen(payload: AccessPayload, fitted: FittedPayload): RequestOutcome {
+  function failOpen(payload: AccessPayload, fitted: FittedPayload, trace: QueryTrace): RequestOutcome {
     // Without a response phase a compressed response does no harm (PA-076).
     const strips = settings.strip_accept_encoding && !settings.skip_response_phase;
     return {
       action: "continue",
       decision: "fail-open",
       changes: changesWithoutAnswer(payload.headers, strips),
-      store: storedContext(payload, fitted, undefined),
+      store: storedContext(payload, fitted, trace, undefined),
     };
   }
 
   function storedContext(
     { method, url, httpVersion, mcp }: AccessPayload,
     fitted: FittedPayload,
+    trace: QueryTrace,
     state: string | undefined,
   ): StoredContext | undefined {
     if (settings.skip_response_phase) return undefined;
@@ -50,9 +52,11 @@ export function createAccessEvaluation(
               method: JSON.stringify(method),
               url: JSON.stringify(url),
               http_version: JSON.stringify(httpVersion),
+              headers: trace.stored && JSON.stringify([{ traceparent: trace.stored }]),
             }),
       ...(state === undefined ? {} : { paz_state: state }),
       ...(mcp === undefined ? {} : { paz_mcp: mcp.stored }),
+      ...(trace.span === undefined || trace.stored === undefined ? {} : { paz_trace: trace.stored }),
     };
   }
 
@@ -61,6 +65,7 @@ export function createAccessEvaluation(
     facts: HttpRequestFacts,
     payload: AccessPayload,
     fitted: FittedPayload,
+    trace: QueryTrace,
   ): RequestOutcome {
     switch (answer.kind) {
       case "deny":
@@ -68,7 +73,7 @@ export function createAccessEvaluation(
         return refuse(policyRefusal(answer.refusal), payload);
       case "invalid": {
         const outcome = undecidedAnswer(deps, fitted);
-        return outcome.kind === "refuse" ? refuse(outcome.facts, payload) : failOpen(payload, fitted);
+        return outcome.kind === "refuse" ? refuse(outcome.facts, payload) : failOpen(payload, fitted, trace);
       }
       case "unusable":
         log("error", "Sideband answer holds a response that cannot be used");
@@ -85,7 +90,7 @@ export function createAccessEvaluation(
         }
         for (const warning of list.warnings) log("warn", "Policy answer", { warning });
         warnAboutMissing(deps, list.missing);
-        const store = storedContext(payload, fitted, answer.allowed.state);
+        const store = storedContext(payload, fitted, trace, answer.allowed.state);
         return { action: "continue", decision: "allow", changes: list.changes, store };
       }
     }
@@ -110,11 +115,13 @@ export function createAccessEvaluation(
     }
     const { payload } = composed;
     logRequest(payload);
+    const trace = startTrace(instruments, "access", callersTrace(payload.headers));
     const outcome = await evaluatePayload<AccessAnswer>(deps, {
       phase: "access",
       payload,
       mcp: payload.mcp,
       call,
+      trace,
       tooLarge: { status: 413, message: "The request is too large to be authorized." },
       parse: (body) => {
         const answer = parseAccessAnswer(body);
@@ -126,9 +133,9 @@ export function createAccessEvaluation(
       case "refuse":
         return refuse(outcome.facts, payload);
       case "fail-open":
-        return failOpen(payload, outcome.fitted);
+        return failOpen(payload, outcome.fitted, trace);
       case "answer":
-        return carryOut(outcome.answer, facts, payload, outcome.fitted);
+        return carryOut(outcome.answer, facts, payload, outcome.fitted, trace);
     }
   };
 }

@@ -1,3 +1,4 @@
+import type { TraceLink } from "../../core/exchange.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Breaker } from "../pdp/breaker.ts";
 import type { PdpClient, PdpTlsOptions } from "../pdp/client.ts";
@@ -70,6 +71,8 @@ export interface StoredContext {
   readonly paz_original_request: string;
   readonly paz_state?: string;
   readonly paz_mcp?: string;
+  /** The `traceparent` that both phases belong to, with `enable_otel`. */
+  readonly paz_trace?: string;
 }
 
 export type RequestOutcome =
@@ -109,7 +112,10 @@ export type ResponseOutcome =
       readonly isOriginalBody: boolean;
     };
 
-/** A complete HTTP answer for the client, without `content-length`, `transfer-encoding` and `connection`. */
+/**
+ * A complete HTTP answer for the client, without `transfer-encoding` and `connection`. It has a `content-length` only in
+ * answer to HEAD, where the body does not tell it.
+ */
 export interface ClientAnswer {
   readonly status: number;
   readonly headers: HeadersOut;
@@ -167,11 +173,14 @@ export interface SidebandTelemetry {
   count(name: string, labels: Readonly<Record<string, string>>): void;
   observe(name: string, value: number, labels: Readonly<Record<string, string>>): void;
   gauge(name: string, value: number, labels: Readonly<Record<string, string>>): void;
-  startSpan(name: string): SidebandSpan;
+  /** Starts a span; as a child of the caller's if there is one. */
+  startSpan(name: string, parent?: TraceLink): SidebandSpan;
 }
 
 /** The span of one query with all its attempts. */
 export interface SidebandSpan {
+  /** Continues the trace in a request (W3C Trace Context); absent if the telemetry makes no spans. */
+  readonly traceparent?: string;
   end(outcome: {
     readonly attributes: Readonly<Record<string, string | number>>;
     /** Set if the query failed. */

@@ -1,6 +1,6 @@
 import { createBreaker } from "../pdp/breaker.ts";
 import { createPdpCaller } from "../pdp/call.ts";
-import { createPdpClient, parseServiceUrl } from "../pdp/client.ts";
+import { createPdpClient, parseServiceUrl, type PdpTlsOptions } from "../pdp/client.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
 import type { EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
 import { createInstruments, createPhaseLog, createShowForLog } from "./telemetry.ts";
@@ -16,6 +16,15 @@ export const kongPlugin = { name: "idpartners-ping-authorize", version: "2.1.0" 
 /** PA-109, PA-110. */
 const breakerSeconds = 30;
 
+/** The TLS settings of the Kong plugin; the gateway has its own. */
+function tlsOf({ tls_ca_cert: ca, tls_client_cert: cert, tls_client_key: key }: SidebandSettings): PdpTlsOptions {
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  };
+}
+
 /** Creates the engine that queries PingAuthorize over its Sideband API, from settings that were parsed. */
 export function createSidebandEngine(settings: SidebandSettings, deps: SidebandEngineDeps): HttpPolicyEngine {
   const { clock, setTimer, onRetry, plugin = kongPlugin.name, knownMethods = kongMethods } = deps;
@@ -26,7 +35,7 @@ export function createSidebandEngine(settings: SidebandSettings, deps: SidebandE
     createPdpClient(service, {
       keepAliveMs: settings.connection_keepalive_ms,
       verifyCertificate: settings.verify_service_cert,
-      tls: deps.tls,
+      tls: deps.tls ?? tlsOf(settings),
       setTimer,
     });
   const pdp = createPdpCaller({

@@ -11,7 +11,7 @@ import { scan, skipSpace } from "../../protocol/json/scan.ts";
 import type { SidebandSettings } from "./settings.ts";
 import { type FinalResponse, finalResponseOf } from "../../protocol/sse/final-response.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
-import { type HeaderMap, readHeaders, toSidebandHeaders } from "./http-format.ts";
+import { fromSidebandHeaders, type HeaderMap, readHeaders, toSidebandHeaders } from "./http-format.ts";
 
 /** The members of an object as JSON texts; those that are undefined are left out. */
 export type TextMembers = Readonly<Record<string, string | undefined>>;
@@ -180,6 +180,10 @@ export interface ResponsePayload extends Payload {
   readonly seen: FinalResponse;
   /** The upstream's body without its content coding. */
   readonly plainBody: Buffer;
+  /** The method of the request. */
+  readonly method: string;
+  /** The headers of the request, as far as they were stored. */
+  readonly requestHeaders: HeaderMap;
 }
 
 /** A payload, or the status that refuses the response. */
@@ -229,13 +233,25 @@ export async function composeResponse(
           truncateRequest: (excess) => withContext({ request: truncateBody(request, excess) }),
         }
       : withContext({ state });
-  return { ok: true, payload: { ...payload, headers, mcp, seen, plainBody } };
+  return {
+    ok: true,
+    payload: {
+      ...payload,
+      headers,
+      mcp,
+      seen,
+      plainBody,
+      method: original.method,
+      requestHeaders: fromSidebandHeaders(original.headers) ?? new Map(),
+    },
+  };
 }
 
 interface OriginalRequest {
   readonly method: string;
   readonly url: string;
   readonly http_version: string;
+  readonly headers?: unknown;
 }
 
 function isOriginal(value: unknown): value is OriginalRequest {

@@ -4,7 +4,7 @@ import type { OpenBreaker } from "../pdp/breaker.ts";
 import type { PdpCaller } from "../pdp/call.ts";
 import type { PdpReply, ServiceUrl } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase, SidebandEngineDeps } from "./contract.ts";
-import type { Instruments } from "./telemetry.ts";
+import type { Instruments, QueryTrace } from "./telemetry.ts";
 import type { SidebandSettings } from "./settings.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { fromSidebandHeaders, type HeaderMap } from "./http-format.ts";
@@ -28,6 +28,7 @@ export interface SidebandQuery<Answer> {
   /** The MCP method of the message; undefined for other traffic (PA-212). */
   readonly mcpMethod: string | undefined;
   readonly call: EngineCall;
+  readonly trace: QueryTrace;
   /** Parses the body of a 2xx reply, and classifies it for metrics and spans. */
   readonly parse: (body: Buffer) => { readonly answer: Answer; readonly decision: "allow" | "deny" | "error" };
 }
@@ -49,7 +50,7 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
   const { settings, service, pdp, instruments, deps } = options;
   const { clock } = deps;
 
-  async function headersFor(body: Buffer): Promise<Readonly<Record<string, string>>> {
+  async function headersFor(body: Buffer, trace: QueryTrace): Promise<Readonly<Record<string, string>>> {
     return {
       Host: `${service.host}:${service.port}`,
       Connection: "Keep-Alive",
@@ -57,6 +58,7 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
       "User-Agent": options.userAgent,
       "Content-Length": String(body.length),
       [settings.secret_header_name]: (await deps.secret?.()) ?? settings.shared_secret,
+      ...trace.headers,
     };
   }
 
@@ -66,17 +68,16 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
     return mayRetry ? settings.max_retries : 0;
   }
 
-  return async ({ phase, body, mcpMethod, call, parse }) => {
+  return async ({ phase, body, mcpMethod, call, trace, parse }) => {
     const endpoint = phase === "access" ? "request" : "response";
     const open = pdp.checkBreaker();
     instruments.breakerState(open !== undefined);
     if (open !== undefined) return { kind: "open", open };
-    const span = instruments.startSpan(phase);
     const startedAt = clock.now();
     const { reply, error, tripped } = await pdp.call({
       // Exactly one slash at the join (PA-054).
       path: `${service.basePath}/sideband/${endpoint}`,
-      headers: await headersFor(body),
+      headers: await headersFor(body, trace),
       body,
       timeoutMs: settings.connection_timeout_ms,
       signal: call.signal,
@@ -90,7 +91,7 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
     instruments.called(phase, result, clock.now() - startedAt);
     if (result !== "error") instruments.decided(result);
     const problem = error ?? (isSuccess ? "the answer is not valid" : `status ${reply?.status}`);
-    span?.end({
+    trace.span?.end({
       attributes: {
         "http.method": "POST",
         "http.url": `${service.shown}/sideband/${endpoint}`,

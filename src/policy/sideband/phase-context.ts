@@ -1,7 +1,7 @@
 import { isObject } from "../../lib/is-object.ts";
 import type { PdpReply } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase } from "./contract.ts";
-import type { Instruments, PhaseLog, ShowForLog } from "./telemetry.ts";
+import type { Instruments, PhaseLog, QueryTrace, ShowForLog } from "./telemetry.ts";
 import {
   fitPayload,
   type FittedPayload,
@@ -63,6 +63,7 @@ export interface Evaluation<Answer> {
   readonly payload: Payload;
   readonly mcp: McpSummary | undefined;
   readonly call: EngineCall;
+  readonly trace: QueryTrace;
   /** The refusal of a payload over the limit. */
   readonly tooLarge: Pick<RefusalFacts, "status" | "message">;
   readonly parse: SidebandQuery<Answer>["parse"];
@@ -78,7 +79,7 @@ export type EvaluationOutcome<Answer> =
 /** Fits the payload, queries PingAuthorize, and classifies the outcome (PA-065, PA-066). */
 export async function evaluatePayload<Answer>(
   deps: PhaseDeps,
-  { phase, payload, mcp, call, tooLarge, parse }: Evaluation<Answer>,
+  { phase, payload, mcp, call, trace, tooLarge, parse }: Evaluation<Answer>,
 ): Promise<EvaluationOutcome<Answer>> {
   const { settings, log, show, query } = deps;
   const fitted = fitPayload(payload, settings);
@@ -98,6 +99,7 @@ export async function evaluatePayload<Answer>(
     body: Buffer.from(fitted.text),
     mcpMethod: mcp?.method,
     call,
+    trace,
     parse: (body) => {
       if (settings.enable_debug_logging) log("debug", "Sideband answer", { answer: show(body.toString("utf8")) });
       return parse(body);

@@ -12,6 +12,7 @@ import { parseResponseResult, type PolicyResponse, type ResponseResult } from ".
 import { countedRefusal, evaluatePayload, type PhaseDeps, undecidedAnswer, warnAboutMissing } from "./phase-context.ts";
 import { invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
 import type { SidebandSettings } from "./settings.ts";
+import { callersTrace, startTrace } from "./telemetry.ts";
 
 /** Upstream headers that stay even if the result does not name them (PA-093). */
 const preservedHeaders: ReadonlySet<string> = new Set(["content-length", "date", "connection", "vary"]);
@@ -77,11 +78,15 @@ export function createResponseEvaluation(
       return refuse({ reason, status, message: "The response could not be authorized." }, upstream, undefined);
     }
     const { payload } = composed;
+    const traced =
+      stored.paz_trace === undefined ? payload.requestHeaders : new Map([["traceparent", [stored.paz_trace]]]);
+    const trace = startTrace(deps.instruments, "response", callersTrace(traced));
     const outcome = await evaluatePayload<ResponseResult>(deps, {
       phase: "response",
       payload,
       mcp: payload.mcp,
       call,
+      trace,
       // The upstream has acted already, so not 413 (PA-204).
       tooLarge: { status: 502, message: "The response is too large to be authorized." },
       parse: (body) => {
@@ -110,7 +115,7 @@ function isRefusalStatus(status: number, upstreamStatus: number): boolean {
 function toClientAnswer(
   result: PolicyResponse,
   facts: HttpResponseFacts,
-  { headers: upstream, plainBody, seen }: ResponsePayload,
+  { headers: upstream, plainBody, seen, method }: ResponsePayload,
   fitted: FittedPayload,
   isDenied: boolean,
 ): Extract<ResponseOutcome, { action: "answer" }> {
@@ -130,6 +135,9 @@ function toClientAnswer(
   headers.delete("content-encoding");
   const coding = upstream.get("content-encoding");
   if (isOriginalBody && coding !== undefined) headers.set("content-encoding", coding);
+  // The body of an answer to HEAD is empty, so only the header tells its length (RFC 9110, section 9.3.2).
+  const length = upstream.get("content-length");
+  if (method === "HEAD" && isOriginalBody && length !== undefined) headers.set("content-length", length);
   const upstreamType = upstream.get("content-type");
   if (isPart && seen.extracted && !isEventStreamContentType(contentType) && upstreamType !== undefined)
     headers.set("content-type", upstreamType);

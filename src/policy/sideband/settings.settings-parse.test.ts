@@ -152,6 +152,16 @@ describe("Sideband settings", () => {
     expect(() => parseSidebandSettings("x")).toThrow("must be an object");
   });
 
+  it("takes certificates as PEM, a client's with its key only", () => {
+    const [cert, key] = ["-----BEGIN CERTIFICATE-----\nx", "-----BEGIN PRIVATE KEY-----\nx"];
+    expect(problem({ tls_ca_cert: cert, tls_client_cert: cert, tls_client_key: key })).toBeUndefined();
+    expect(defaultOf("tls_ca_cert")).toBeUndefined();
+    expect(problem({ tls_ca_cert: "/etc/ca.pem" })).toContain("tls_ca_cert: is not PEM");
+    for (const half of [{ tls_client_cert: cert }, { tls_client_key: key }]) {
+      expect(problem(half)).toContain("goes together with tls_client_key");
+    }
+  });
+
   it("names everything that is wrong at once", () => {
     const text = problem({ fail_open: 1, max_retries: -1 });
     expect(text).toContain("fail_open:");
@@ -163,7 +173,7 @@ describe("Sideband settings", () => {
     expect(Object.keys(settingDefinitions).toSorted()).toEqual(Object.keys(settings).toSorted());
     for (const definition of Object.values(settingDefinitions)) {
       expect(definition.description).toMatch(/^[A-Z].*\.$/u);
-      expect("default" in definition || ("required" in definition && definition.required)).toBe(true);
+      expect("default" in definition || "required" in definition || "optional" in definition).toBe(true);
     }
   });
 });

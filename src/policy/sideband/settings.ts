@@ -7,10 +7,14 @@ export type SettingDefinition = { readonly description: string } & (
   | {
       readonly type: "string";
       readonly required?: true;
+      /** May be left out; then the setting is undefined. */
+      readonly optional?: true;
       readonly default?: string;
       readonly oneOf?: readonly string[];
       /** May be a vault reference. */
       readonly referenceable?: true;
+      /** Kong keeps it encrypted where it can. */
+      readonly encrypted?: true;
     }
   | { readonly type: "integer"; readonly default: number; readonly min: number }
   | { readonly type: "boolean"; readonly default: boolean }
@@ -23,6 +27,8 @@ const integer = (fallback: number, min: number, description: string) =>
   ({ type: "integer", default: fallback, min, description }) as const;
 const headerNames = (fallback: readonly string[], description: string) =>
   ({ type: "strings", default: fallback, description }) as const;
+
+const pem = (description: string) => ({ type: "string", optional: true, referenceable: true, description }) as const;
 
 /** Every setting of the engine, under the names of the Kong plugin. Kong's schema is generated from this table. */
 export const settingDefinitions = {
@@ -45,6 +51,9 @@ export const settingDefinitions = {
   connection_timeout_ms: integer(10_000, 1, "Time limit for one attempt: connecting, writing and reading."),
   connection_keepalive_ms: integer(60_000, 1, "How long idle connections are kept open."),
   verify_service_cert: flag(true, "Verify the certificate of PingAuthorize; disable in test environments only."),
+  tls_ca_cert: pem("Certificate authorities (PEM) to trust for `service_url`, instead of those of Node."),
+  tls_client_cert: pem("Client certificate (PEM) for `service_url`, with its chain."),
+  tls_client_key: { ...pem("Key (PEM) of the client certificate."), encrypted: true },
   skip_response_phase: flag(false, "Pass responses to the client without evaluation."),
   fail_open: flag(false, "Let messages pass when PingAuthorize is unavailable."),
   passthrough_status_codes: {
@@ -71,6 +80,11 @@ export const settingDefinitions = {
       "With `enable_mcp`: refuse bodies that are not MCP by the letter but that a lenient server could read as MCP, or allow them as ordinary traffic.",
   },
   mcp_jsonrpc_errors: flag(false, "Answer MCP requests with JSON-RPC errors."),
+  max_body_bytes: integer(
+    10 * 1024 * 1024,
+    0,
+    "Longest body that is judged; longer requests are refused with 413, longer responses with 502; 0 for no limit.",
+  ),
   max_sideband_body_bytes: integer(0, 0, "Longest payload in bytes; 0 for no limit."),
   max_sideband_body_action: {
     type: "string",
@@ -89,15 +103,17 @@ export const settingDefinitions = {
 
 type SettingValue<Definition> = Definition extends { type: "string"; oneOf: readonly (infer Choice)[] }
   ? Choice
-  : Definition extends { type: "strings"; oneOf: readonly (infer Choice)[] }
-    ? readonly Choice[]
-    : {
-        string: string;
-        integer: number;
-        boolean: boolean;
-        integers: readonly number[];
-        strings: readonly string[];
-      }[Definition extends SettingDefinition ? Definition["type"] : never];
+  : Definition extends { optional: true }
+    ? string | undefined
+    : Definition extends { type: "strings"; oneOf: readonly (infer Choice)[] }
+      ? readonly Choice[]
+      : {
+          string: string;
+          integer: number;
+          boolean: boolean;
+          integers: readonly number[];
+          strings: readonly string[];
+        }[Definition extends SettingDefinition ? Definition["type"] : never];
 
 /** The settings of the engine. */
 export type SidebandSettings = {
@@ -113,10 +129,14 @@ export function parseSidebandSettings(given: unknown): SidebandSettings {
   const settings: Record<string, unknown> = {};
   for (const [name, definition] of Object.entries<SettingDefinition>(settingDefinitions)) {
     const value = given[name] ?? definition.default;
-    const problem = value === undefined ? "is required" : (valueProblem(definition, value) ?? formProblem(name, value));
+    const isMissing = value === undefined && !("optional" in definition);
+    const found = value === undefined ? undefined : (valueProblem(definition, value) ?? formProblem(name, value));
+    const problem = isMissing ? "is required" : found;
     if (problem !== undefined) problems.push(`${name}: ${problem}`);
     settings[name] = value;
   }
+  if ((settings["tls_client_cert"] === undefined) !== (settings["tls_client_key"] === undefined))
+    problems.push("tls_client_cert: goes together with tls_client_key");
   if (problems.length > 0) throw invalid(problems);
   // Each value was checked against its definition.
   return settings as unknown as SidebandSettings;
@@ -162,19 +182,24 @@ const headerToken = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u;
 /** What the table cannot express. */
 function formProblem(name: string, value: unknown): string | undefined {
   if (name === "service_url") return serviceUrlProblem(String(value));
+  if (name.startsWith("tls_")) return /-----BEGIN [A-Z\d ]+-----/u.test(String(value)) ? undefined : "is not PEM";
   if (name !== "secret_header_name" || headerToken.test(String(value))) return undefined;
   return "is not the name of an HTTP header";
 }
 
-const endpointPath = /\/sideband(?:\/request|\/response)?\/?$/iu;
+const endpointPath = /\/sideband(?:\/request|\/response)?\/*$/iu;
+/** The characters of a URL without query and fragment (RFC 3986, section 2), user and host in their simplest form. */
+const serviceUrlForm = /^https?:\/\/(?:[^/@]*@)?(?:[a-z\d][a-z\d._-]*|\[[\da-f:.]+\])(?::\d+)?(?:\/.*)?$/iu;
+const urlCharacters = /^[\w.~%!$&'()*+,;=:@[\]/-]*$/u;
 
 /** What is wrong with a `service_url`, as a predicate for an error message (PA-010, PA-011). */
 export function serviceUrlProblem(text: string): string | undefined {
   if (!/^https?:\/\//iu.test(text)) return "must begin with http:// or https://";
-  if (!URL.canParse(text)) return "is not a URL with a host";
-  const { pathname, search, hash } = new URL(text);
+  if (/[?#]/u.test(text)) return "must have neither a query nor a fragment";
+  if (!urlCharacters.test(text) || !serviceUrlForm.test(text) || !URL.canParse(text)) return "is not a URL with a host";
+  const { pathname } = new URL(text);
   if (endpointPath.test(pathname)) {
     return "must not end in /sideband, /sideband/request or /sideband/response: these are added to it";
   }
-  return search === "" && hash === "" ? undefined : "must have neither a query nor a fragment";
+  return undefined;
 }

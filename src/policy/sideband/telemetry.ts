@@ -1,6 +1,9 @@
 import { isObject } from "../../lib/is-object.ts";
+import type { TraceLink } from "../../core/exchange.ts";
 import { sidebandMetricDefinitions } from "../../telemetry/metric-names.ts";
+import { formatTraceparent, parseTrace, type RemoteTrace } from "../../telemetry/trace-context.ts";
 import type { EnginePhase, SidebandLogEntry, SidebandSpan, SidebandTelemetry } from "./contract.ts";
+import type { HeaderMap } from "./http-format.ts";
 import { type McpSummary, parseJson } from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
@@ -98,7 +101,7 @@ const maxTools = 200;
 
 /** What the engine reports to telemetry. */
 export interface Instruments {
-  startSpan(phase: EnginePhase): SidebandSpan | undefined;
+  startSpan(phase: EnginePhase, parent: TraceLink | undefined): SidebandSpan | undefined;
   called(phase: EnginePhase, result: string, durationMs: number): void;
   breakerState(isOpen: boolean): void;
   decided(decision: "allow" | "deny"): void;
@@ -115,6 +118,36 @@ const disabled: Instruments = {
   mcpDenied: () => {},
 };
 
+/** The trace that a query belongs to. */
+export interface QueryTrace {
+  readonly span: SidebandSpan | undefined;
+  /** Continue the trace in PingAuthorize. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** What the response phase continues. */
+  readonly stored: string | undefined;
+}
+
+/** Starts the span of a query. Without spans of our own, PingAuthorize gets the caller's trace as it came. */
+export function startTrace(instruments: Instruments, phase: EnginePhase, caller: RemoteTrace | undefined): QueryTrace {
+  const span = instruments.startSpan(phase, caller);
+  const callers = caller && formatTraceparent(caller);
+  const traceparent = span?.traceparent ?? callers;
+  return {
+    span,
+    headers: {
+      ...(traceparent === undefined ? {} : { traceparent }),
+      ...(caller?.tracestate === undefined ? {} : { tracestate: caller.tracestate }),
+    },
+    stored: callers ?? traceparent,
+  };
+}
+
+/** The caller's trace in the headers of its request. */
+export function callersTrace(headers: HeaderMap): RemoteTrace | undefined {
+  const traceparent = headers.get("traceparent");
+  return traceparent?.length === 1 ? parseTrace(traceparent[0], headers.get("tracestate")?.join(",")) : undefined;
+}
+
 /** Creates the instruments; without `enable_otel` they do nothing (PA-139, PA-190). */
 export function createInstruments(settings: SidebandSettings, telemetry: SidebandTelemetry | undefined): Instruments {
   if (!settings.enable_otel || telemetry === undefined) return disabled;
@@ -125,7 +158,7 @@ export function createInstruments(settings: SidebandSettings, telemetry: Sideban
   };
   const names = sidebandMetrics;
   return {
-    startSpan: (phase) => telemetry.startSpan(`ping-authorize.${phase}`),
+    startSpan: (phase, parent) => telemetry.startSpan(`ping-authorize.${phase}`, parent),
     called: (phase, result, durationMs) => {
       telemetry.observe(names.duration.name, durationMs, { phase });
       telemetry.count(names.calls.name, { phase, result });

@@ -1,3 +1,4 @@
+import { Worker } from "node:worker_threads";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createSseDecoder } from "./decoder.ts";
@@ -92,6 +93,31 @@ describe("what the policy gets to see", () => {
     });
     expect(found).toMatchObject({ extracted: true, text: response, start: many.length });
   });
+
+  it("[PA-181] keeps no parsed events: a long stream fits into a small heap", async () => {
+    /** Runs code over 300,000 events with 24 MB of heap; the stream itself is outside of it. */
+    const run = (code: string): Promise<unknown> => {
+      const event = JSON.stringify(`event: message\ndata: ${notification}\n\n`);
+      const last = JSON.stringify(stream(response));
+      const worker = new Worker(
+        `import { parentPort } from "node:worker_threads";
+         import { finalResponseOf } from ${JSON.stringify(new URL("final-response.ts", import.meta.url).href)};
+         const event = Buffer.from(${event}), last = Buffer.from(${last});
+         const body = Buffer.concat([Buffer.alloc(event.length * 300_000, event), last]);
+         parentPort.postMessage(${code});`,
+        { eval: true, resourceLimits: { maxOldGenerationSizeMb: 24, maxYoungGenerationSizeMb: 8 } },
+      );
+      const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+      worker.once("message", resolve);
+      worker.once("error", reject);
+      return promise.finally(() => void worker.terminate());
+    };
+    await expect(
+      run('finalResponseOf({ enableMcp: true, contentType: "text/event-stream", body }).text'),
+    ).resolves.toBe(response);
+    const keepsAll = 'body.toString().split("\\n\\n").filter(Boolean).map((text) => JSON.parse(text.slice(21))).length';
+    await expect(run(keepsAll)).rejects.toThrow(/memory/u);
+  }, 60_000);
 });
 
 describe("a JSON-RPC response", () => {

@@ -40,7 +40,7 @@ await using mock = await startMockPingAuthorize({ secret: { header: "CLIENT-TOKE
 const proxyPort = await freePort();
 const proxy = `http://127.0.0.1:${proxyPort}`;
 const server = `${process.execPath} ${join(root, "bin/headgate-kong.mjs")}`;
-const socket = join(prefix, "headgate.sock");
+const socket = join(prefix, "ping_authorize.sock");
 
 writeFileSync(
   join(prefix, "kong.yaml"),
@@ -71,10 +71,10 @@ const env = {
   KONG_ADMIN_LISTEN: "off",
   KONG_NGINX_WORKER_PROCESSES: "2",
   KONG_PLUGINS: "bundled,idpartners-ping-authorize",
-  KONG_PLUGINSERVER_NAMES: "headgate",
-  KONG_PLUGINSERVER_HEADGATE_SOCKET: socket,
-  KONG_PLUGINSERVER_HEADGATE_QUERY_CMD: `${server} --query`,
-  KONG_PLUGINSERVER_HEADGATE_START_CMD: `${server} --socket ${socket}`,
+  KONG_PLUGINSERVER_NAMES: "ping_authorize",
+  KONG_PLUGINSERVER_PING_AUTHORIZE_SOCKET: socket,
+  KONG_PLUGINSERVER_PING_AUTHORIZE_QUERY_CMD: `${server} --query`,
+  KONG_PLUGINSERVER_PING_AUTHORIZE_START_CMD: `${server} --socket ${socket}`,
 };
 
 try {

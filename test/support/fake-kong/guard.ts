@@ -1,72 +1,57 @@
+import { resolve } from "node:path";
 import { parse } from "yaml";
-import { Exit } from "./kit.ts";
-import type { RequestContext } from "./request.ts";
+import { LuaError } from "./kit.ts";
+import { runLua, toLua } from "./luajit.ts";
+import type { ClientResponse, RequestContext } from "./request.ts";
 
-/** The functions of Kong's `post-function` plugin, as its configuration has them. */
+/** The functions of Kong's `post-function` plugin, as its configuration has them: Lua, run by LuaJIT. */
 export interface Guard {
-  readonly access: readonly GuardFunction[];
-  readonly headerFilter: readonly GuardFunction[];
+  /** Runs the functions of a phase; answers what they exit with, if they do. */
+  run(phase: "access" | "header_filter", context: RequestContext, answer?: ClientResponse): GuardExit | undefined;
 }
 
-/** One function; it throws Exit where it answers the client. */
-export type GuardFunction = (context: RequestContext, source: string) => void;
+/** What a function exits with. */
+export interface GuardExit {
+  readonly status: number;
+  readonly body: Buffer;
+  /** Headers of the answer that the functions cleared before. */
+  readonly cleared: ReadonlySet<string>;
+}
 
-/**
- * Reads the shipped guard. Its Lua is so plain that it becomes JavaScript word by word; anything beyond that is
- * refused, so that what runs here is what the file says.
- */
+const script = resolve(import.meta.dirname, "guard.lua");
+
+/** Reads the guard from its file. */
 export function parseGuard(yaml: string): Guard {
-  const plugin: unknown = parse(yaml);
-  const config = at(plugin, "config");
+  const config = at(parse(yaml), "config");
   return {
-    access: listOf(at(config, "access")).map(toFunction),
-    headerFilter: listOf(at(config, "header_filter")).map(toFunction),
-  };
-}
-
-const tokens = /--[^\n]*|"[^"\n]*"|\d+|[A-Za-z_][\w.]*|~=|==|[(){},=]|\s+|(?<stranger>.)/gu;
-
-const words: ReadonlyMap<string, string> = new Map([
-  ["~=", "!=="],
-  ["==", "==="],
-  ["and", "&&"],
-  ["or", "||"],
-  ["if", "if("],
-  ["then", "){"],
-  ["end", "}"],
-  ["nil", "undefined"],
-  ["local", "const"],
-]);
-
-function toFunction(lua: string): GuardFunction {
-  let depth = 0;
-  const code = [...lua.matchAll(tokens)]
-    .map(({ 0: token, groups }) => {
-      if (groups?.["stranger"] !== undefined) throw new Error(`the guard has ${token}, which is not plain Lua`);
-      if (token.startsWith("--")) return "";
-      if (token === "{") depth += 1;
-      if (token === "}") depth -= 1;
-      return depth > 0 && token === "=" ? ":" : (words.get(token) ?? token);
-    })
-    .join("");
-  // The code is a file of this repository, made of the few words above.
-  // oxlint-disable-next-line typescript/no-implied-eval
-  const run = new Function("kong", code) as (kong: unknown) => void;
-  return (context, source) => run(kongFor(context, source));
-}
-
-function kongFor(context: RequestContext, source: string): unknown {
-  return {
-    ctx: { shared: Object.fromEntries(context.shared) },
-    log: { err: (text: string) => context.log.push({ level: "err", text }) },
-    response: {
-      get_source: () => source,
-      exit: (status: number, body?: unknown) => {
-        const text = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-        throw new Exit(status, text, new Map([["content-type", ["application/json"]]]));
-      },
+    run(phase, context, answer) {
+      const functions = listOf(at(config, phase));
+      if (functions.length === 0) return undefined;
+      const state = {
+        phase,
+        functions,
+        shared: Object.fromEntries(context.shared),
+        method: context.client.method,
+        source: answer?.source,
+        status: answer?.status,
+        headers: answer?.headers ?? {},
+      };
+      return effectsOf(runLua(script, `return ${toLua(state)}`), context);
     },
   };
+}
+
+function effectsOf(printed: string, context: RequestContext): GuardExit | undefined {
+  const cleared = new Set<string>();
+  for (const line of printed.split("\n").filter((each) => each !== "")) {
+    const [effect = "", ...args] = line.split(" ");
+    const text = Buffer.from(args.at(-1) ?? "", "hex").toString();
+    if (effect === "log") context.log.push({ level: "err", text });
+    else if (effect === "clear") cleared.add(text);
+    else if (effect === "exit") return { status: Number(args[0]), body: Buffer.from(text), cleared };
+    else throw new LuaError(text);
+  }
+  return undefined;
 }
 
 function at(value: unknown, name: string): unknown {

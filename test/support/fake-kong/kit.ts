@@ -1,5 +1,6 @@
 import { emptyMap, LuaBinary } from "./lua-pack.ts";
 import type { RequestContext } from "./request.ts";
+import type { KongBehaviour } from "./version.ts";
 
 /** What a Lua error inside of Kong does: the coroutine ends, and the plugin server hears nothing more. */
 export class LuaError extends Error {
@@ -26,6 +27,7 @@ export interface KitSurroundings {
   /** Bodies over this size are on disk, where nginx puts them. */
   readonly bodyBufferBytes: number;
   readonly vault: ReadonlyMap<string, string>;
+  readonly behaviour: KongBehaviour;
 }
 
 type KitFunction = (context: RequestContext, args: readonly unknown[], surroundings: KitSurroundings) => unknown;
@@ -70,14 +72,21 @@ const kit: Readonly<Record<string, KitFunction>> = {
   "kong.request.get_raw_query": ({ client }) => client.query,
   "kong.request.get_http_version": ({ client }) => client.httpVersion,
   "kong.request.get_headers": ({ client }, [limit]) => headerMap(client.headers, limit),
-  "kong.request.get_raw_body": ({ client, phase }, [limit], { bodyBufferBytes }) => {
+  "kong.request.get_raw_body": ({ client, phase }, [limit], { bodyBufferBytes, behaviour }) => {
     if (phase !== "access") throw new LuaError("function cannot be called in this phase");
     const { body } = client;
     if (body.length <= bodyBufferBytes) return new LuaBinary(body);
     // The bridge packs the answer as binary without looking: a nil there is an error in Lua.
-    if (typeof limit !== "number" || limit < 0) throw new LuaError("attempt to get length of a nil value");
+    if (!behaviour.readsBodiesOnDisk || typeof limit !== "number" || limit < 0)
+      throw new LuaError("attempt to get length of a nil value");
     if (limit > 0 && body.length > limit) throw new LuaError("attempt to get length of a nil value");
     return new LuaBinary(body);
+  },
+  "kong.service.request.enable_buffering": ({ client, phase }, _args, { behaviour }) => {
+    requirePhase(phase, "access");
+    if (client.httpVersion >= 2 && !behaviour.buffersHttp2) {
+      throw new LuaError(`buffered proxying cannot currently be enabled with http/${client.httpVersion}`);
+    }
   },
   "kong.service.request.set_headers": ({ upstream, phase }, [headers]) => {
     requirePhase(phase, "access");

@@ -83,7 +83,8 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     },
   });
   const heldMessages = new HeldMessages({ clock, setTimer, newId });
-  const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact });
+  const hardMs = (): number => Math.min(...Object.values(running().routes).map(({ timeouts }) => timeouts.hard));
+  const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact, hardMs });
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   return {

@@ -52,7 +52,8 @@ interface Waiter {
 /** Waking the writer thread costs as much as writing a dozen exchanges, so frames are collected this long. */
 const flushMs = 100;
 const retryMs = 1000;
-const maxBatchFrames = 24_000;
+/** A transaction may take many round trips, so that fewer larger ones are quicker. */
+const maxBatchFrames = 48_000;
 const maxBatchBytes = 4_194_304;
 
 /** Makes the batch writer of a recorder. */

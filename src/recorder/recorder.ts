@@ -58,6 +58,8 @@ export interface Recorder extends FrameCapture {
    * need not wait for that.
    */
   persisted(): Promise<void> | undefined;
+  /** Counts frames as lost that were stored and are gone. */
+  lose(frames: number): void;
   /** Writes everything that waits, and ends the capture. Resolves with the number of frames that could not be written. */
   close(): Promise<number>;
 }
@@ -152,8 +154,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         nextSeq++;
         gap++;
       }
-      counts.lost++;
-      options.onCount?.("lost", 1);
+      lose(1);
       return undefined;
     }
     pushGap();
@@ -165,6 +166,11 @@ export function createRecorder(options: RecorderOptions): Recorder {
     if (unsealed.frames >= sealAtFrames || unsealed.bytes >= sealAtBytes) writer.flushSealed();
     else writer.schedule();
     return seq;
+  }
+
+  function lose(frames: number): void {
+    counts.lost += frames;
+    if (frames > 0) options.onCount?.("lost", frames);
   }
 
   function pushGap(): void {
@@ -185,6 +191,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       if (gap > 0 || writer.isFailing) return Promise.reject(new GatewayError("store_failed", notRecorded));
       return writer.written(nextSeq - 1);
     },
+    lose,
     close: async () => {
       if (endedAt !== undefined) return 0;
       await writer.stop();
@@ -192,9 +199,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
       push(createFrame("end", "client", "received", "c2s"));
       endedAt = clock.wall();
       await writer.writeRest();
-      const { frames } = queued;
-      if (frames > 0) options.onCount?.("lost", frames);
-      return frames;
+      lose(queued.frames);
+      return queued.frames;
     },
   };
 }

@@ -280,7 +280,7 @@ export const metricDefinitions = {
   recordLost: {
     name: "headgate_record_lost_frames_total",
     type: "counter",
-    help: "Frames missing from the recording because its queue was full.",
+    help: "Frames missing from the recording: its queue was full, or its file was deleted or moved.",
     labels: [],
   },
   startTime: {

@@ -11,6 +11,8 @@ import { openSqliteReader } from "../../src/recorder/store/sqlite.ts";
 import { startWriter } from "../../src/recorder/store/writer-thread.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";
+import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
+import { legacyUpstream } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
@@ -32,8 +34,8 @@ const envelope = {
   "io.modelcontextprotocol/clientCapabilities": {},
 };
 
-function call(url: string, id: number, name = "add") {
-  const params = { name, arguments: { a: id, b: 0 }, _meta: envelope };
+function call(url: string, id: number, name = "add", text = "") {
+  const params = { name, arguments: { a: id, b: 0, ...(text === "" ? {} : { text }) }, _meta: envelope };
   return post(
     url,
     { jsonrpc: "2.0", id, method: "tools/call", params },
@@ -46,6 +48,15 @@ async function callsIn(path: string): Promise<readonly string[]> {
   await using reader = await openSqliteReader(path, { wait: async () => {} });
   const { exchanges } = await reader.exchanges({ order: "oldest", limit: 1000 });
   return exchanges.filter(({ method }) => method === "tools/call").map(({ rpcId = "" }) => rpcId);
+}
+
+/** The bodies of all frames of exchanges with a method. */
+async function bodiesIn(path: string, method: string): Promise<readonly string[]> {
+  await using reader = await openSqliteReader(path, { wait: async () => {} });
+  const { exchanges } = await reader.exchanges({ order: "oldest", limit: 1000 });
+  const wanted = exchanges.filter((one) => one.method === method);
+  const frames = await Promise.all(wanted.map(({ capture, id }) => reader.frames(capture, id)));
+  return frames.flat().map(({ body = "" }) => body);
 }
 
 const demo = { demo: async () => createDemoServer() };
@@ -99,6 +110,20 @@ describe("a recording whose file was", () => {
     expect(await callsIn(file)).toEqual(expect.arrayContaining(answered));
   });
 
+  it.each(removals)("%s counts as lost what can no longer be found at its path", async (how, remove) => {
+    await using gateway = await open({ file });
+    const figure = (name: string): number =>
+      Number(new RegExp(`^${name} (\\d+)`, "mu").exec(gateway.gateway.metrics())?.[1] ?? 0);
+    await call(gateway.url, 1);
+    await expect.poll(() => callsIn(file).catch(() => []), patient).toEqual(["n:1"]);
+    // The call, and the list of tools that the gateway read for it.
+    await expect.poll(() => figure("headgate_record_frames_total"), patient).toBe(6);
+    remove();
+    await call(gateway.url, 2);
+    await expect.poll(() => callsIn(file).catch(() => []), patient).toContain("n:2");
+    expect(figure("headgate_record_lost_frames_total")).toBe(how === "robbed of its log" ? 0 : 6);
+  });
+
   it("moved away keeps in the old file what was recorded before", async () => {
     await using gateway = await open({ file });
     await call(gateway.url, 1);
@@ -143,6 +168,64 @@ describe("record or refuse", () => {
     });
     for (const id of [1, 2, 3]) await call(gateway.url, id);
     expect(seen).toEqual([["n:1"], ["n:1", "n:2"], ["n:1", "n:2", "n:3"]]);
+  });
+
+  it("has a question on disk before its client sees it, and its answer before the server does", async () => {
+    const seen: (readonly string[])[] = [];
+    const answered = Promise.withResolvers<void>();
+    await using upstream = await legacyUpstream(async (request, { method, id }) => {
+      if (method === undefined) {
+        seen.push(await bodiesIn(file, "elicitation/create"));
+        request.replyRaw(202);
+        answered.resolve();
+        return;
+      }
+      const stream = request.stream();
+      const params = { message: "Sure?", requestedSchema: { type: "object", properties: {} } };
+      await stream.send({ jsonrpc: "2.0", id: "question", method: "elicitation/create", params });
+      await answered.promise;
+      await stream.send(textResult(id, "done"));
+      stream.end();
+    });
+    await using gateway = await openGateway({
+      upstream: { url: upstream.url, era: "legacy" },
+      record: { file, onFailure: "refuse" },
+    });
+    const session = await openSession(gateway.url);
+    await using stream = await session.stream(toolCall(1, "ask"));
+    const question = await nextMessage(stream);
+    expect(question).toMatchObject({ method: "elicitation/create" });
+    seen.push(await bodiesIn(file, "elicitation/create"));
+    const { id } = question as { readonly id: number };
+    await session.post({ jsonrpc: "2.0", id, result: { action: "accept", content: { proof: "yes" } } });
+    expect(await nextMessage(stream)).toMatchObject({ id: 1, result: {} });
+    expect(seen.map((bodies) => bodies.join(" "))).toEqual([
+      expect.stringContaining("Sure?"),
+      expect.stringContaining('"proof":"yes"'),
+    ]);
+  });
+});
+
+describe("the size of a store", () => {
+  it("is bounded while the gateway runs", async () => {
+    const maxBytes = 1_048_576;
+    await using upstream = await fakeUpstream(({ json, reply }) => {
+      const { id } = json as { readonly id: number };
+      reply({ jsonrpc: "2.0", id, result: { resultType: "complete", content: [] } });
+    });
+    await using gateway = await openGateway({
+      upstream: { url: upstream.url, era: "modern" },
+      record: { file, retention: { maxBytes } },
+    });
+    for (let id = 1; id <= 60; id++) {
+      await call(gateway.url, id, "add", "x".repeat(200_000));
+      await expect
+        .poll(() => statSync(file, { throwIfNoEntry: false })?.size ?? 0, patient)
+        .toBeLessThan(1.5 * maxBytes);
+    }
+    const kept = await callsIn(file);
+    expect(kept).not.toContain("n:1");
+    await expect.poll(() => callsIn(file), patient).toContain("n:60");
   });
 });
 

@@ -15,6 +15,8 @@ import type { WireObserver } from "../wiring/wire-observer.ts";
 export interface FromUpstreamDeps {
   readonly route: string;
   readonly observer: WireObserver;
+  /** What an answer to a server must wait for; undefined where it need not wait. */
+  readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
   /** The pipeline towards the client; a reload replaces it. */
   readonly pipeline: () => Handler;
@@ -23,7 +25,7 @@ export interface FromUpstreamDeps {
 /** Creates the handlers for what an upstream sends of its own accord: notifications, requests, and its end. */
 export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDeps): LinkEventsFor {
   const { clock, newLabel, log } = gateway;
-  const { route, observer, tracing, pipeline } = deps;
+  const { route, observer, whenStored, tracing, pipeline } = deps;
 
   const enter: Handler = (exchange) => {
     observer.received("upstream", exchange.message, exchange);
@@ -61,18 +63,25 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
   function answerWhenKnown(link: UpstreamLink, exchange: Exchange, outcome: Promise<Reply>): void {
     outcome.then(
       ({ message }) => answer(link, exchange, message),
-      (error: unknown) => {
-        const failure = gateway.reportFailure(exchange, GatewayError.from(error));
-        const code = failure.facts.jsonrpc ?? -32603;
-        return answer(link, exchange, gatewayErrorMessage(exchange, exchange.message.id, failure, code));
-      },
+      (error: unknown) => answer(link, exchange, failureMessage(exchange, error)),
     );
   }
 
-  async function answer(link: UpstreamLink, exchange: Exchange, message: Message | undefined): Promise<void> {
-    if (message === undefined) return;
+  function failureMessage(exchange: Exchange, error: unknown): Message {
+    const failure = gateway.reportFailure(exchange, GatewayError.from(error));
+    return gatewayErrorMessage(exchange, exchange.message.id, failure, failure.facts.jsonrpc ?? -32603);
+  }
+
+  async function answer(link: UpstreamLink, exchange: Exchange, known: Message | undefined): Promise<void> {
+    if (known === undefined) return;
+    let message = known;
     try {
       observer.sent("upstream", message, exchange);
+      const stored = whenStored?.();
+      if (stored !== undefined)
+        await stored.catch((error: unknown) => {
+          message = failureMessage(exchange, error);
+        });
       // Where nobody answered in time the exchange is cancelled; the server has to hear of it all the same.
       const cancellation = new Cancellation();
       await link.send({ ...exchange, direction: "client-to-server", message, original: message, cancellation });

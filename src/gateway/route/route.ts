@@ -98,7 +98,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   const bindings = new Set<UpstreamBinding>();
   const streamOptions = createStreamOptions(gateway, name, deps.keepAliveMs);
   const meterSession = createSessionMeter(name, gateway.metrics);
-  const client = createToClient(gateway, { route: name, observer, tracing });
+  const client = createToClient(gateway, { route: name, observer, whenStored, tracing });
   const upstream = createToUpstream({
     registry,
     observer,
@@ -108,7 +108,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     isAlwaysListening: client.hasClientSender,
   });
   const pipeline = (): Handler => active.toClient;
-  const eventsFor = createFromUpstream(gateway, { route: name, observer, tracing, pipeline });
+  const eventsFor = createFromUpstream(gateway, { route: name, observer, whenStored, tracing, pipeline });
   let active = activate(deps, bind(deps));
 
   function bind({ upstream: opened, health }: ReloadableRouteDeps): UpstreamBinding {

@@ -14,6 +14,8 @@ export type ClientSender = (message: Message, label?: string) => void | Promise<
 export interface ToClientDeps {
   readonly route: string;
   readonly observer: WireObserver;
+  /** What a request of the server must wait for before its client sees it; undefined where it need not wait. */
+  readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
 }
 
@@ -32,7 +34,8 @@ export interface ToClient {
 }
 
 /** Creates the handler that delivers messages of the upstream to clients: the last one of the pipeline. */
-export function createToClient(gateway: GatewayContext, { route, observer, tracing }: ToClientDeps): ToClient {
+export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToClient {
+  const { route, observer, whenStored, tracing } = deps;
   const { registry, log, newLabel } = gateway;
   const streams = new WeakMap<Session, SessionStreams>();
   const senders = new WeakMap<Session, ClientSender>();
@@ -84,6 +87,7 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
   /** Sends a request of the server to the client and waits for the response. */
   function ask(session: Session, exchange: Exchange, message: RequestMessage, sender: ClientSender): Promise<Reply> {
     observer.sent("client", message, exchange);
+    const stored = whenStored?.();
     return new Promise((resolve, reject) => {
       const offEnd = session.onEnd(() => {
         exchange.cancellation.cancel("session-ended");
@@ -102,7 +106,9 @@ export function createToClient(gateway: GatewayContext, { route, observer, traci
         stopWaiting();
         offCancel();
       };
-      Promise.resolve(sender(message, exchange.id)).catch((error: unknown) => {
+      const send = () => sender(message, exchange.id);
+      const sent = stored === undefined ? Promise.resolve(send()) : stored.then(send);
+      sent.catch((error: unknown) => {
         over();
         reject(GatewayError.from(error));
       });

@@ -11,7 +11,12 @@ import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
 import { notRecorded } from "../../recorder/batch-writer.ts";
 import { createRecorder, type PackBufferBatch } from "../../recorder/recorder.ts";
-import { type RecordWriter, startWriter, type WriterTarget } from "../../recorder/store/writer-thread.ts";
+import {
+  longestAppendMs,
+  type RecordWriter,
+  startWriter,
+  type WriterTarget,
+} from "../../recorder/store/writer-thread.ts";
 import { holdsNoSecret } from "../../redact/prefilter.ts";
 import { createRedactor } from "../../redact/redactor.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
@@ -30,6 +35,8 @@ export interface RecordingDeps {
   readonly metrics: Metrics;
   /** Redacts the secrets of the configuration. */
   readonly secrets: (text: string) => string;
+  /** The shortest `timeouts.hard` of all routes. */
+  readonly hardMs: () => number;
 }
 
 /** The recording of a gateway. */
@@ -55,8 +62,11 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
   const writer = startWriter(target, {
     setTimer,
-    onGone: (error) => {
-      log.error(errorFields(error), "recording was deleted or moved; a new one is begun");
+    // A request and its answer wait for the disk, and together no longer than a request may take.
+    appendMs: () => Math.min(longestAppendMs, Math.max(1, deps.hardMs() / 2)),
+    onGone: (error, lost) => {
+      log.error({ ...errorFields(error), lost }, "recording was deleted or moved; a new one is begun");
+      recorder.lose(lost);
     },
   });
   const retention = openRetention(config.retention, { writer, clock, setTimer, log });

@@ -46,8 +46,7 @@ export interface RowInserter {
 
 /** In SQLite, fewer rows are written one by one, so that two prepared statements are enough. */
 const rowsAtOnce = 16;
-/** A PostgreSQL server may be far away, so that every statement costs its round trip; it takes 65,535 values. */
-const remoteRows = 4000;
+/** A PostgreSQL server may be far away, so that every statement costs its round trip; it takes this many values. */
 const remoteValues = 65_535;
 
 /** Makes an inserter; `suffix` ends its statements. */
@@ -59,7 +58,7 @@ export function createRowInserter(
 ): RowInserter {
   const width = columns.length;
   const isRemote = inside.dialect === "postgres";
-  const full = width * (isRemote ? Math.min(remoteRows, Math.floor(remoteValues / width)) : rowsAtOnce);
+  const full = width * (isRemote ? Math.floor(remoteValues / width) : rowsAtOnce);
   let values: ColumnValue[] = [];
   return {
     row: () => values,

@@ -68,16 +68,14 @@ export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordS
       toPosition(number, from),
       toPosition(number, to),
     ]);
-    const insert =
-      database.dialect === "sqlite"
-        ? "INSERT INTO frame_words (rowid, words) VALUES (?, ?)"
-        : "INSERT INTO frame_words (position, words) VALUES (?, array_to_tsvector(string_to_array(?, ' '))) ON CONFLICT DO NOTHING";
+    const indexed = rows.flatMap((row) => {
+      const bodies = packBodies(row["content"]);
+      const words = bodies === "" ? [] : indexedWords(toSearchText(bodies));
+      return words.length === 0 ? [] : [{ position: Number(row["position"]), words: words.join(" ") }];
+    });
     await database.transaction(async (inside) => {
-      for (const row of rows) {
-        const bodies = packBodies(row["content"]);
-        const words = bodies === "" ? [] : indexedWords(toSearchText(bodies));
-        if (words.length > 0) await inside.run(insert, [Number(row["position"]), words.join(" ")]);
-      }
+      if (inside.dialect === "postgres") await inside.run(insertWordsRemotely, [JSON.stringify(indexed)]);
+      else for (const { position, words } of indexed) await inside.run(insertWords, [position, words]);
       await inside.run("UPDATE capture SET indexed_seq = ? WHERE number = ?", [to, number]);
     });
     return to;
@@ -145,9 +143,20 @@ export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordS
     prune: (rules, onProgress) => pruneStore(database, captures, rules, onProgress),
     import: importLines,
     check: () => database.check(),
+    storedFrames: async (capture) => {
+      const [row] = await database.all("SELECT stored FROM capture WHERE id = ?", [capture]);
+      return Number(row?.["stored"] ?? 0);
+    },
     index,
   };
 }
+
+const insertWords = "INSERT INTO frame_words (rowid, words) VALUES (?, ?)";
+
+/** All rows in one round trip. */
+const insertWordsRemotely = `INSERT INTO frame_words (position, words)
+  SELECT position, array_to_tsvector(string_to_array(words, ' '))
+  FROM json_to_recordset(?) AS indexed (position bigint, words text) ON CONFLICT DO NOTHING`;
 
 /** The bodies of a pack, joined. */
 function packBodies(content: ColumnValue | undefined): string {

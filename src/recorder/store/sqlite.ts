@@ -77,6 +77,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   const walFile = `${file}-wal`;
   let identity: string | undefined;
   let walIdentity: string | undefined;
+  let isFileGone = false;
   let isGone = false;
 
   /** Throws if the open files are not those at their paths: what is written then, nobody can read. */
@@ -85,8 +86,9 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     const wal = identityOf(walFile);
     // It exists from the first write on, as long as this connection is open.
     walIdentity ??= wal;
-    isGone ||= identityOf(file) !== identity || wal !== walIdentity;
-    if (isGone) throw new StoreGoneError(file);
+    isFileGone ||= identityOf(file) !== identity;
+    isGone ||= isFileGone || wal !== walIdentity;
+    if (isGone) throw new StoreGoneError(file, isFileGone);
   }
 
   /** Throws if a reader keeps the write-ahead log from being emptied. */
@@ -193,8 +195,12 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
 
 /** The error of a store whose file was deleted or moved; it has to be opened anew. */
 export class StoreGoneError extends Error {
-  constructor(file: string) {
+  /** Whether the file itself is gone. Of a log that is gone, everything is written to the file at the end. */
+  readonly isFileGone: boolean;
+
+  constructor(file: string, isFileGone: boolean) {
     super(`${file} was deleted or moved`);
+    this.isFileGone = isFileGone;
   }
 }
 

@@ -163,6 +163,8 @@ export interface RecordStore extends RecordReader {
   import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult>;
   /** Rejects if the store was deleted or moved and has to be opened anew. */
   check(): Promise<void>;
+  /** How many frames of a capture are stored. */
+  storedFrames(capture: string): Promise<number>;
   /** Adds up to this many frames to the text index; resolves with how many are left. */
   index(limit: number): Promise<number>;
 }

@@ -39,7 +39,14 @@ const goneText = "was deleted or moved";
 /** Its reply. */
 export type WriterReply =
   | { readonly id: number; readonly ok: true; readonly value: unknown }
-  | { readonly id: number; readonly ok: false; readonly message: string; readonly isGone: boolean };
+  | {
+      readonly id: number;
+      readonly ok: false;
+      readonly message: string;
+      readonly isGone: boolean;
+      /** Frames of the present capture that were in a file that is gone. */
+      readonly lostFrames: number;
+    };
 
 /** Writes recordings in a thread of its own, so that no message waits for a disk. */
 export interface RecordWriter extends AsyncDisposable {
@@ -70,18 +77,20 @@ type WriterCommand = WriterRequest extends infer One ? (One extends WriterReques
 /** What a writer is made with besides its target. */
 export interface WriterOptions {
   readonly setTimer?: SetTimer;
-  /** Called when the store was found deleted or moved; the next batch begins a new one. */
-  readonly onGone?: (error: GatewayError) => void;
+  /** A store that takes longer hangs: the thread is given up, and the batch is written again by another. Read each time. */
+  readonly appendMs?: () => number;
+  /** Called when the store was found deleted or moved, with the frames of it; the next batch begins a new one. */
+  readonly onGone?: (error: GatewayError, lostFrames: number) => void;
 }
 
-/** A store that takes longer hangs: the thread is given up, and the batch is written again by another. */
-const appendMs = 6000;
+/** The most that `appendMs` need be. */
+export const longestAppendMs = 6000;
 /** How long the end of the thread is waited for. */
 const closeMs = 3000;
 
 /** Makes a writer. If its thread cannot open the store, or dies, the next request starts another. */
 export function startWriter(target: WriterTarget, options: WriterOptions = {}): RecordWriter {
-  const { setTimer = systemTimer, onGone } = options;
+  const { setTimer = systemTimer, appendMs = () => longestAppendMs, onGone } = options;
   let worker: WriterThread | undefined;
   let requests = 0;
 
@@ -99,10 +108,16 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
     started.on("message", (answer: WriterReply) => {
       const waiter = waiting.get(answer.id);
       waiting.delete(answer.id);
-      if (!answer.ok && answer.isGone && worker === thread) worker = undefined;
-      if (!answer.ok && answer.id === goneId) onGone?.(new GatewayError("store_failed", answer.message));
-      if (answer.ok) waiter?.resolve(answer.value);
-      else waiter?.reject(new GatewayError("store_failed", answer.message));
+      const isPresent = worker === thread;
+      if (!answer.ok && answer.isGone && isPresent) worker = undefined;
+      if (answer.ok) {
+        waiter?.resolve(answer.value);
+        return;
+      }
+      const error = new GatewayError("store_failed", answer.message);
+      // Several requests may have met the same end.
+      if (isPresent && answer.message.endsWith(goneText)) onGone?.(error, answer.lostFrames);
+      waiter?.reject(error);
     });
     const onEnd = (cause?: unknown): void => {
       if (worker === thread) worker = undefined;
@@ -166,12 +181,11 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
   return {
     append: async ({ capture, packs }) => {
       try {
-        await ask({ type: "append", capture, packs }, appendMs);
+        await ask({ type: "append", capture, packs }, appendMs());
       } catch (error) {
         if (!(error instanceof GatewayError) || !error.message.endsWith(goneText)) throw error;
         // Nothing of it is in a file that can be found, so another thread begins a new one.
-        onGone?.(error);
-        await ask({ type: "append", capture, packs }, appendMs);
+        await ask({ type: "append", capture, packs }, appendMs());
       }
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as PruneResult,

@@ -29,21 +29,33 @@ export function serveWriter(
   opened: Promise<RecordStore>,
 ): void {
   let stopIndexing: (() => void) | undefined;
+  let isIndexing = false;
   let isClosed = false;
   let isUsable = true;
+  /** The capture of the last batch, and how many frames of it were in a file that is gone. */
+  let capture: string | undefined;
+  let lostFrames = 0;
   let stopCheck = systemTimer(checkMs, check);
 
   function indexSoon(): void {
     stopIndexing?.();
     if (isClosed) return;
     stopIndexing = systemTimer(idleMs, () => {
+      if (isIndexing) {
+        indexSoon();
+        return;
+      }
+      isIndexing = true;
       void opened
         .then((store) => store.index(indexBatch))
         .then((left) => {
           if (left > 0) indexSoon();
         })
         // Searches scan what is not indexed; the next batch tries again.
-        .catch(() => {});
+        .catch(() => {})
+        .finally(() => {
+          isIndexing = false;
+        });
     });
   }
 
@@ -58,7 +70,14 @@ export function serveWriter(
   async function endIfGone(error: unknown): Promise<void> {
     if (!(error instanceof GatewayError) || !(error.cause instanceof StoreGoneError) || !isUsable) return;
     isUsable = false;
-    await end(await opened);
+    const store = await opened;
+    if (error.cause.isFileGone) lostFrames = await framesIn(store);
+    await end(store);
+  }
+
+  /** A file that is gone can still be read through its open connection. */
+  async function framesIn(store: RecordStore): Promise<number> {
+    return capture === undefined ? 0 : store.storedFrames(capture).catch(() => 0);
   }
 
   function check(): void {
@@ -69,7 +88,8 @@ export function serveWriter(
         if (isClosed || !isUsable) return;
         await endIfGone(error);
         if (isUsable) return;
-        port.postMessage({ id: goneId, ok: false, message: messageOf(error), isGone: true } satisfies WriterReply);
+        const message = messageOf(error);
+        port.postMessage({ id: goneId, ok: false, message, isGone: true, lostFrames } satisfies WriterReply);
         port.close();
       })
       // A store that cannot be closed is left alone.
@@ -80,6 +100,7 @@ export function serveWriter(
     const store = await opened;
     switch (request.type) {
       case "append":
+        capture = request.capture.id;
         await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(readPackBuffer) });
         indexSoon();
         return undefined;
@@ -109,7 +130,7 @@ export function serveWriter(
       },
       async (error: unknown) => {
         await endIfGone(error).catch(() => {});
-        answer({ id: request.id, ok: false, message: messageOf(error), isGone: !isUsable });
+        answer({ id: request.id, ok: false, message: messageOf(error), isGone: !isUsable, lostFrames });
       },
     );
   });

@@ -202,8 +202,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     for (const listener of listeners) listener.endKeepAlive();
     await endWork(context, running.shutdown, listeners[0]);
     heldMessages.close();
-    await sse.close(shuttingDown);
+    // First, so that sessions of HTTP+SSE clients end because of this and not because their connection does.
     context.close(shuttingDown);
+    await sse.close(shuttingDown);
     await table.close(shuttingDown);
     await Promise.all(listeners.map((listener) => listener.close()));
     await admin.close();

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
 
 /** What a sealed text is for. Each purpose has keys of its own, so a text sealed for one never opens as another. */
 export type SealPurpose = keyof typeof tags;
@@ -50,7 +50,7 @@ export function createProcessSeals(): Seals {
 interface SealKey {
   /** The tag of the purpose and the id of the key, up to the last dot. */
   readonly head: string;
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
 }
 
 function createSeal(purpose: SealPurpose, secrets: readonly Uint8Array[]): Seal {
@@ -96,5 +96,5 @@ function deriveKey(purpose: SealPurpose, secret: Uint8Array): SealKey {
   const derive = (what: string, length: number): Buffer =>
     Buffer.from(hkdfSync("sha256", secret, "", `headgate ${what} ${purpose}`, length));
   const id = derive("key id", keyIdBytes).toString("base64url");
-  return { head: `${tags[purpose]}.${id}.`, key: derive("key", keyBytes) };
+  return { head: `${tags[purpose]}.${id}.`, key: createSecretKey(derive("key", keyBytes)) };
 }

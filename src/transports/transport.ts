@@ -108,8 +108,11 @@ export function settleCallback(outcome: Promise<Reply>, callback: ReplyCallback)
  */
 export interface Channel {
   readonly incarnation: string;
-  /** Resolves when the bytes are written; rejects with a GatewayError if the channel is closed or its queue full. */
-  send(message: Buffer): void | Promise<void>;
+  /**
+   * Resolves when the bytes are written; rejects with a GatewayError if the channel is closed or its queue full. A client
+   * over HTTP+SSE names the last `resumeId` that it got when it connects again.
+   */
+  send(message: Buffer, resumeId?: string): void | Promise<void>;
   close(reason: string): Promise<void>;
 }
 

@@ -9,9 +9,9 @@ import { describe, expect, it, vi } from "vitest";
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
-import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
+import { handshake, messageOf, nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
-import { post } from "../support/raw-http.ts";
+import { openStream, post } from "../support/raw-http.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
 import { connectV1 } from "../support/v1-client.ts";
 
@@ -88,6 +88,39 @@ describe.each(upstreams)("a session with a server over $kind", ({ kind, open }) 
   });
 });
 
+describe.each(signals)("a session of an HTTP+SSE client", (signal) => {
+  /** Connects as `EventSource` does; a client that comes back names the last event that it got. */
+  async function connect(origin: string, lastEventId?: string) {
+    const headers = {
+      accept: "text/event-stream",
+      ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
+    };
+    const stream = await openStream(`${origin}/sse`, { headers });
+    const endpoint = new URL((await stream.next())?.data ?? "", origin).href;
+    const ask = async (message: unknown) => {
+      expect((await post(endpoint, message)).status).toBe(202);
+      return stream.next();
+    };
+    return { stream, endpoint, ask };
+  }
+
+  it(`goes on after ${signal}, if the client says which it was`, async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await startRestartable({ upstream: { url: upstream.url } });
+    const first = await connect(gateway.origin);
+    const opened = await first.ask(handshake("2024-11-05"));
+    await post(first.endpoint, { jsonrpc: "2.0", method: "notifications/initialized" });
+    expect(messageOf(await first.ask(ping))).toMatchObject({ id: 1, result: {} });
+    await gateway.restart(signal);
+    const again = await connect(gateway.origin, opened?.id);
+    await using _stream = again.stream;
+    expect(messageOf(await again.ask(ping))).toMatchObject({ id: 1, result: {} });
+    expect(upstream.sessions).toEqual(["upstream-1"]);
+    await using stranger = (await connect(gateway.origin, `${opened?.id}x`)).stream;
+    expect(stranger.status).toBe(200);
+  });
+});
+
 describe.each(signals)("after %s", (signal) => {
   it("an upstream's session goes on as it was; nothing is opened anew", async () => {
     await using upstream = await legacyUpstream(pong);
@@ -132,13 +165,14 @@ describe.each(signals)("after %s", (signal) => {
   it("the client of a server that began anew is told to read its lists again", async () => {
     const [command, ...args] = stdioFixture({ era: "legacy" });
     await using gateway = await startRestartable({ upstream: { command, args } });
-    await using client = await connectV1({ via: "http", url: gateway.url });
-    await client.listTools();
+    const session = await openSession(gateway.url);
     await gateway.restart(signal);
-    await client.listTools();
-    await vi.waitFor(() => {
-      expect(client.notified.map(({ method }) => method)).toContain("notifications/tools/list_changed");
-    }, patience);
+    expect(await session.post({ jsonrpc: "2.0", id: 2, method: "tools/list" })).toMatchObject({ status: 200 });
+    await using stream = await session.listen();
+    expect([await nextMessage(stream), await nextMessage(stream)]).toMatchObject([
+      { method: "notifications/tools/list_changed" },
+      { method: "notifications/prompts/list_changed" },
+    ]);
   });
 });
 

@@ -12,6 +12,7 @@ import {
 import type { ServedRevisions } from "../../protocol/http/era.ts";
 import { parse } from "../../protocol/parse.ts";
 import { revisionWithoutHeader } from "../../protocol/revisions.ts";
+import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { Channel, ChannelEvents } from "../../transports/transport.ts";
 import type { GatewayContext } from "../context.ts";
@@ -30,6 +31,10 @@ export interface ChannelClient {
   readonly mayStillRead: boolean;
   /** Whether the last message came after the gateway had begun to shut down. */
   readonly isLate: boolean;
+  /** The session that a client goes on with which had it in another process. */
+  readonly restored?: RestoredSession | undefined;
+  /** Whether the client can name its session when it connects again. */
+  readonly mayResume?: boolean;
   /** Called when the client has gone and everything it started has ended. */
   readonly onGone?: () => void;
 }
@@ -37,6 +42,7 @@ export interface ChannelClient {
 /** Serves a client over one channel for messages in both directions: stdio, HTTP+SSE, or in process. */
 export function serveChannel(gateway: GatewayContext, channel: Channel, client: ChannelClient): ChannelEvents {
   const connection = new ChannelConnection(gateway, channel, client);
+  if (client.restored !== undefined) connection.restore(client.restored);
   const { log, limits } = gateway;
   const route = client.route.name;
   return {
@@ -106,6 +112,12 @@ class ChannelConnection implements ClientConnection {
     );
   }
 
+  restore(restored: RestoredSession): void {
+    this.route.restoreSession({ ...restored, transport: this.transport });
+    this.sessionOpened(restored.session);
+    this.route.listen(restored.session);
+  }
+
   sessionOpened(session: Session): void {
     this.#session = session;
     // The open channel is a stream to the client, so its session is never idle.
@@ -125,12 +137,15 @@ class ChannelConnection implements ClientConnection {
     session.end("the upstream refused the handshake", "refused");
   }
 
-  replyTo(): ClientReply {
+  replyTo(request: Message, session: Session | undefined): ClientReply {
+    const isResumable = this.#client.mayResume === true && request.method === "initialize";
     return {
       open: () => {},
       write: (message) => this.#channel.send(messageBytes(message)),
       finish: ({ message }) => {
-        if (message !== undefined) this.#send(messageBytes(message));
+        if (message === undefined) return;
+        const resumeId = isResumable && session?.isOver === false ? this.#gateway.registry.sealId(session) : undefined;
+        this.#send(messageBytes(message), resumeId);
       },
     };
   }
@@ -193,8 +208,8 @@ class ChannelConnection implements ClientConnection {
     });
   }
 
-  #send(bytes: Buffer): void {
-    Promise.resolve(this.#channel.send(bytes)).catch((error: unknown) => {
+  #send(bytes: Buffer, resumeId?: string): void {
+    Promise.resolve(this.#channel.send(bytes, resumeId)).catch((error: unknown) => {
       const reason = GatewayError.from(error).message;
       this.#gateway.log.debug({ route: this.route.name, reason }, "could not answer the client");
     });

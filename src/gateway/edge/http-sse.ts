@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { anonymous, type HttpFacts, limitKeyOf, type Principal } from "../../core/exchange.ts";
 import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
+import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Channel } from "../../transports/transport.ts";
 import { serveChannel } from "./channel-client.ts";
 import type { GatewayContext } from "../context.ts";
@@ -35,6 +36,7 @@ interface Presented {
 export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const callers = new WeakMap<IncomingMessage, HttpCaller>();
+  const restored = new WeakMap<IncomingMessage, RestoredSession>();
   /** Each connection may become a session, so there are as many at most, with or without a handshake. */
   const { limits } = gateway.registry;
   const connections = createConcurrency({
@@ -60,7 +62,10 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         accept: (channel, request) => {
           const first = principalOf(request);
           const overload = connections.enter(limitKeyOf(first));
-          if (overload !== undefined) throw overload;
+          if (overload !== undefined) {
+            restored.get(request)?.session.end(overload.message, "shutdown");
+            throw overload;
+          }
           presented.set(channel, { last: first, longest: first, isLate: false });
           const longest = (): Principal => presented.get(channel)?.longest ?? first;
           const stop = onExpiry(longest, gateway, () => {
@@ -81,6 +86,8 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
               return post === undefined ? context : { ...context, post };
             },
             mayStillRead: false,
+            mayResume: true,
+            restored: restored.get(request),
             onGone: () => {
               stop();
               connections.leave(limitKeyOf(first));
@@ -109,6 +116,13 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
   return {
     stream: async (request, response, route, caller) => {
       callers.set(request, caller);
+      const sealedId = request.headers["last-event-id"];
+      const session =
+        typeof sealedId === "string"
+          ? await gateway.registry.restore(sealedId, route.name, caller.principal)
+          : undefined;
+      // One that is here already has a connection of its own.
+      if (session?.isNew === true) restored.set(request, session);
       serverOf(route).stream(request, response);
     },
     messages: (request, response, route, caller) => {

@@ -156,14 +156,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   #restored(restored: RestoredSession | undefined): Session | undefined {
     if (restored === undefined) return undefined;
     this.#session = restored.session;
-    if (!restored.isNew) return this.#session;
-    try {
-      this.route.restoreSession({ ...restored, transport: this.transport });
-    } catch (error) {
-      // There is no room for it now; it has not ended.
-      restored.session.end(GatewayError.from(error).message, "shutdown");
-      throw error;
-    }
+    if (restored.isNew) this.route.restoreSession({ ...restored, transport: this.transport });
     return this.#session;
   }
 

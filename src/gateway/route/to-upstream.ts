@@ -124,8 +124,16 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
 
   function restore(restorable: RestorableSession): void {
     const { binding } = target();
-    binding.restore(restorable);
-    startedOn.set(restorable.session, { binding, link: undefined });
+    const { session } = restorable;
+    try {
+      binding.restore(restorable);
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      // There is no room for it now, but it has not ended.
+      session.end(failure.message, "shutdown");
+      throw failure;
+    }
+    startedOn.set(session, { binding, link: undefined });
   }
 
   return { handle: toUpstream, restore, bindingOf: (session) => startedOn.get(session)?.binding };

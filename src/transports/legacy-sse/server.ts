@@ -149,6 +149,12 @@ export function createSseServer(options: SseServerOptions): SseServer {
   };
 }
 
+function encodeMessage(message: Buffer, id: string | undefined): Buffer {
+  if (id === undefined) return encodeSseMessage(message);
+  const event = encodeSseEvent({ event: "message", id, data: message });
+  return event.ok ? event.bytes : encodeSseMessage(message);
+}
+
 function unknownSession(): GatewayError {
   return new GatewayError("session_unknown", "unknown session; open a new event stream");
 }
@@ -218,12 +224,12 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
       const first = encodeSseEvent({ event: "endpoint", data: endpoint });
       if (first.ok) void stream.write(first.bytes);
     },
-    send(message) {
+    send(message, resumeId) {
       if (over !== undefined) return Promise.reject(over);
       if (stream === undefined) {
         return Promise.reject(new GatewayError("internal", "the event stream to the client is not open yet"));
       }
-      const written = stream.write(encodeSseMessage(message));
+      const written = stream.write(encodeMessage(message, resumeId));
       if (stream.isOpen) return written;
       return Promise.reject(
         end(new GatewayError("overloaded", "the client does not read its messages and was disconnected")),

@@ -1,0 +1,67 @@
+import { systemClock, systemTimer } from "../src/core/exchange.ts";
+import { createProcessSeals } from "../src/lib/sealing.ts";
+import { openEndedSessions } from "../src/sessions/ended-sessions.ts";
+import { createSessionRegistry } from "../src/sessions/registry.ts";
+import { principalNamed } from "../test/support/principals.ts";
+import { medianOf } from "./load/rounds.ts";
+import type { BenchRow } from "./row.ts";
+
+const turns = 2000;
+
+/** What it costs to open a session again that began in another process, and to find one that is here. */
+export async function run(): Promise<BenchRow[]> {
+  const limits = { sessions: 1e6, sessionsPerPrincipal: 1e6, idleMs: 1e9, ageMs: 1e9 };
+  const ended = openEndedSessions(undefined, systemClock.wall);
+  const seal = createProcessSeals().session;
+  let ids = 0;
+  const newRegistry = () =>
+    createSessionRegistry({
+      limits,
+      clock: systemClock,
+      setTimer: systemTimer,
+      newId: () => `session-${ids++}`,
+      seal,
+      isDurable: true,
+      ended,
+    });
+  const alice = principalNamed("alice");
+  const first = newRegistry();
+  const sealedIds = Array.from({ length: turns }, () => {
+    const session = first.open("route", alice);
+    session.handshake = {
+      protocolVersion: "2025-11-25",
+      capabilities: '{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}',
+      clientInfo: '{"name":"a-client-with-a-name","version":"1.2.3"}',
+    };
+    session.readUpstream = () => ({ id: crypto.randomUUID(), at: "0123456789ab" });
+    return first.sealId(session);
+  });
+  const microsOf = (act: (sealedId: string) => unknown): number => {
+    const start = performance.now();
+    for (const sealedId of sealedIds) act(sealedId);
+    return ((performance.now() - start) * 1000) / turns;
+  };
+  const restored = Array.from({ length: 9 }, () => {
+    const other = newRegistry();
+    return microsOf((sealedId) => other.restore(sealedId, "route", alice));
+  });
+  const found = Array.from({ length: 9 }, () => microsOf((sealedId) => first.find(sealedId, "route", alice)));
+  ended.close();
+  const note = `${sealedIds[0]?.length} characters`;
+  return [
+    {
+      name: "a session of another process, opened by its id",
+      value: medianOf(restored, (micros) => micros),
+      unit: "µs",
+      threshold: { max: 50 },
+      note,
+    },
+    {
+      name: "a session of this process, found by its id",
+      value: medianOf(found, (micros) => micros),
+      unit: "µs",
+      threshold: { max: 2 },
+      note,
+    },
+  ];
+}

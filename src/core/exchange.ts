@@ -128,6 +128,8 @@ export interface UpstreamTarget {
 export interface Tracking {
   /** Where several servers are behind a route: the one that this is about. */
   upstream?: UpstreamTarget;
+  /** Where several servers are behind a route: what the name of a list entry stands for. */
+  entryTarget?: (principal: Principal, kind: string, name: string) => UpstreamTarget | undefined;
   /** The entry among the pending requests; opaque to everything else. */
   entry: unknown;
   /** The span of the exchange, if it is traced. */
@@ -223,6 +225,20 @@ export function createExchange(options: ExchangeOptions): Exchange {
     ...(traceHeaders === undefined ? {} : { traceHeaders }),
     ...(isUnpaced === undefined ? {} : { isUnpaced }),
   };
+}
+
+/**
+ * The server that a name in a list or a result belongs to, where several are behind the route: the one that listed it,
+ * otherwise the one that the message is from.
+ */
+export function entryTargetOf(
+  { tracking, principal }: Pick<Exchange, "tracking" | "principal">,
+  kind: string,
+  name: string,
+) {
+  const { upstream, entryTarget } = tracking;
+  if (entryTarget === undefined) return undefined;
+  return entryTarget(principal, kind, name) ?? (upstream && { member: upstream.member, name });
 }
 
 /** The timing of a message that arrives now. */

@@ -1,4 +1,4 @@
-import type { Clock, Exchange, SetTimer } from "../core/exchange.ts";
+import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
 import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
@@ -102,14 +102,14 @@ export class Federation {
   }
 
   /** What the entry of a list stands for; undefined if it is not known. */
-  entryTarget(exchange: Exchange, kind: string, name: string): Target | undefined {
+  readonly entryTarget = (principal: Principal, kind: string, name: string): Target | undefined => {
     if (kind === "tool" || kind === "prompt") {
       const resolution = this.names.resolve(kind, name);
       return resolution.type === "target" ? resolution.target : undefined;
     }
-    const member = this.uris.ownerOf(exchange.principal, name);
+    const member = this.uris.ownerOf(principal, name);
     return member === undefined ? undefined : { member, name };
-  }
+  };
 
   #named(exchange: Exchange, kind: NamedKind, name: string | undefined): MaybePromise<readonly Target[]> {
     if (name === undefined) return none;

@@ -130,6 +130,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
       frame.id = names.id;
       frame.method = names.method;
       frame.target = names.target;
+      if (leg === "upstream") frame.upstream = exchange.tracking.upstream?.member;
       frame.body = clean?.text;
       frame.same = same;
       if (same === undefined && isTooLarge) frame.omitted = "size";

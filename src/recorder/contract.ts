@@ -122,6 +122,8 @@ export interface Frame {
   readonly errorCode?: number | undefined;
   /** The gateway's own code of an error answer that it made itself. */
   readonly gatewayCode?: string | undefined;
+  /** The server of a federation that the message is for or from. */
+  readonly upstream?: string | undefined;
   readonly decision?: FrameDecision | undefined;
   /** For a `gap`: how many frames are missing. */
   readonly lost?: number | undefined;
@@ -174,6 +176,8 @@ export interface ExchangeRecord {
   readonly errorCode?: number;
   /** The gateway's own code of an error that it made itself. */
   readonly gatewayCode?: string;
+  /** The server behind the route, where there are several. */
+  readonly upstream?: string;
   /** The strongest policy effect: `deny`, then `filter`, `change`, `allow`. */
   readonly decision?: "allow" | "change" | "filter" | "deny";
   /** The rule behind that effect. */

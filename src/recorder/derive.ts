@@ -149,6 +149,7 @@ function applyFrame(own: OpenExchange, frame: Frame): void {
   const { record } = own;
   record.redacted += frame.redacted ?? 0;
   if (frame.omitted !== undefined) record.omitted++;
+  if (frame.upstream !== undefined) record.upstream = frame.upstream;
   if (frame.kind === "decision") applyDecision(record, frame.decision);
   else if (frame.kind === "request" || frame.kind === "notification") applyRequest(own, frame);
   else if (frame.kind === "result" || frame.kind === "error") applyAnswer(own, frame);

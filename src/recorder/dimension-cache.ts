@@ -49,6 +49,7 @@ function commonKey(outcome: ExchangeOutcome): number {
   if (
     outcome.errorCode !== undefined ||
     outcome.gatewayCode !== undefined ||
+    outcome.upstream !== undefined ||
     outcome.decision !== undefined ||
     outcome.rule !== undefined ||
     outcome.redacted !== 0 ||

@@ -35,6 +35,7 @@ export const exchangeFields = {
   direction: { table: "outcome", column: "direction", type: "text" },
   method: { table: "outcome", column: "method", type: "text" },
   target: { table: "outcome", column: "target", type: "text", nullable: true },
+  upstream: { table: "outcome", column: "upstream", type: "text", nullable: true },
   state: { table: "outcome", column: "state", type: "text" },
   errorCode: { table: "outcome", column: "error_code", type: "integer", nullable: true },
   gatewayCode: { table: "outcome", column: "gateway_code", type: "text", nullable: true },

@@ -62,6 +62,7 @@ export function createFrame(
     outcome: undefined,
     errorCode: undefined,
     gatewayCode: undefined,
+    upstream: undefined,
     decision: undefined,
     lost: undefined,
   };
@@ -102,6 +103,7 @@ export const rareFields = [
   "redacted",
   "errorCode",
   "gatewayCode",
+  "upstream",
   "decision",
   "lost",
 ] as const satisfies readonly (keyof Frame)[];
@@ -355,6 +357,7 @@ function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelatio
     frame.redacted !== undefined ||
     frame.errorCode !== undefined ||
     frame.gatewayCode !== undefined ||
+    frame.upstream !== undefined ||
     frame.decision !== undefined ||
     frame.lost !== undefined ||
     !isExact ||

@@ -179,6 +179,12 @@ export const metricDefinitions = {
     help: "Child processes restarted after they exited.",
     labels: ["route"],
   },
+  memberExchanges: {
+    name: "headgate_member_exchanges_total",
+    type: "counter",
+    help: "Messages to and from the servers of a federation.",
+    labels: ["route", "member", "outcome"],
+  },
   degradedLists: {
     name: "headgate_degraded_lists_total",
     type: "counter",

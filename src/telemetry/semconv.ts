@@ -23,6 +23,7 @@ export const attributes = {
   clientAddress: "client.address",
   /** Ours, because no convention has them. */
   route: "headgate.route",
+  upstream: "headgate.upstream",
   exchange: "headgate.exchange",
   errorCode: "headgate.error.code",
 } as const;

@@ -18,7 +18,7 @@ const knownMethods: ReadonlySet<string> = new Set(methodNames);
 
 /** Counts, times and logs every exchange, and changes nothing. */
 export function createExchangeLog(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
-  const { exchanges, exchangeDuration } = metrics.metrics;
+  const { exchanges, exchangeDuration, memberExchanges } = metrics.metrics;
   const meters = new Map<string, MethodMeters>();
   const { preformatted: quick } = log;
   const membersOf = createExchangeLineFormatter(quick?.redact ?? String);
@@ -48,6 +48,8 @@ export function createExchangeLog(route: string, metrics: Metrics, log: Logger, 
       outcomes.set(key, counter);
     }
     counter.inc();
+    const member = exchange.tracking.upstream?.member;
+    if (member !== undefined) memberExchanges.labels({ route, member, outcome }).inc();
     const milliseconds = now() - exchange.timing.startedAt;
     const trace = traceOf(exchange);
     if (exchange.message.kind === "request") duration.observe(milliseconds / 1000, trace);
@@ -88,6 +90,7 @@ function fieldsOf(
     direction: direction === "client-to-server" ? "c2s" : "s2c",
     method: shortenName(message.method),
     target: shortenName(memberString(message, "params.name") ?? memberString(message, "params.uri")),
+    upstream: exchange.tracking.upstream?.member,
     rpc: shortenName(message.id?.json),
     session: exchange.session?.label,
     principal: shortenName(exchange.principal.id),
@@ -106,6 +109,8 @@ export interface ExchangeFields extends LogFields {
   readonly direction: "c2s" | "s2c";
   readonly method: string | undefined;
   readonly target: string | undefined;
+  /** The server behind the route, where there are several. */
+  readonly upstream?: string | undefined;
   /** The request id, as written in the message. */
   readonly rpc: string | undefined;
   readonly session: string | undefined;
@@ -149,7 +154,7 @@ export function createExchangeLineFormatter(clean: (text: string) => string): (f
     const id = rpc === undefined ? "" : `,"rpc":${isHarmless(rpc) ? `"${rpc}"` : JSON.stringify(clean(rpc))}`;
     const traced = trace === undefined ? "" : `,"trace":"${trace}"`;
     const inSession = session === undefined ? "" : `,"session":"${session}"`;
-    return `,"exchange":"${exchange}"${traced},"route":${quoted(fields.route)},"direction":"${fields.direction}"${member("method", fields.method)}${member("target", fields.target)}${id}${inSession},"principal":${quoted(fields.principal)}${member("peer", fields.peer)},"revision":"${revision}","outcome":"${outcome}","ms":${ms},"msg":"exchange"`;
+    return `,"exchange":"${exchange}"${traced},"route":${quoted(fields.route)},"direction":"${fields.direction}"${member("method", fields.method)}${member("target", fields.target)}${member("upstream", fields.upstream)}${id}${inSession},"principal":${quoted(fields.principal)}${member("peer", fields.peer)},"revision":"${revision}","outcome":"${outcome}","ms":${ms},"msg":"exchange"`;
   };
 }
 

@@ -31,6 +31,7 @@ export function createMemberResolution(federation: Federation): Interceptor {
       return reply ?? next(exchange);
     };
     return (exchange) => {
+      exchange.tracking.entryTarget = federation.entryTarget;
       if (exchange.direction !== "client-to-server") return next(exchange);
       const targets = federation.targetsOf(exchange);
       return isPromise(targets) ? targets.then((late) => resolve(exchange, late)) : resolve(exchange, targets);

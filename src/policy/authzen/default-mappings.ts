@@ -1,4 +1,4 @@
-import type { Exchange, Principal } from "../../core/exchange.ts";
+import { entryTargetOf, type Exchange, type Principal, type UpstreamTarget } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
@@ -87,7 +87,7 @@ export function listRequest(
     subject: subjectOf(exchange.principal, options),
     action: new Map([["name", action]]),
     ...(context.size === 0 ? {} : { context }),
-    evaluations: names.map((name) => ({ resource: entity(type, name, exchange) })),
+    evaluations: names.map((name) => ({ resource: entity(type, name, exchange, entryTargetOf(exchange, kind, name)) })),
   };
 }
 
@@ -101,12 +101,12 @@ function resourceOf(
   if (target !== undefined) {
     const name = targetName(message, target);
     if (name === undefined) throw invalidParams(`\`${targetMembers[target]}\` is not a string`);
-    return entity(target, name, exchange);
+    return entity(target, name, exchange, exchange.tracking.upstream);
   }
   if (method === "completion/complete") {
     const reference = completionReference(message);
     if (reference === undefined) throw invalidParams("`params.ref` names neither a prompt nor a resource");
-    return entity(reference.kind, reference.name, exchange);
+    return entity(reference.kind, reference.name, exchange, exchange.tracking.upstream);
   }
   if (!serverMethods.has(method)) return undefined;
   return new Map([
@@ -115,12 +115,14 @@ function resourceOf(
   ]);
 }
 
-/** Names are unique per server only, so the server goes along. */
-function entity(type: string, id: string, { route }: Exchange): EntityFields {
+/** Names are unique per server only, so the server goes along, and where several are behind it, which one and its own name. */
+function entity(type: string, id: string, { route }: Exchange, upstream: UpstreamTarget | undefined): EntityFields {
+  const properties = new Map([["server", route]]);
+  if (upstream !== undefined) properties.set("upstream", upstream.member).set("name", upstream.name);
   return new Map<string, unknown>([
     ["type", type],
     ["id", id],
-    ["properties", new Map([["server", route]])],
+    ["properties", properties],
   ]);
 }
 

@@ -1,4 +1,4 @@
-import { type Exchange, type HttpFacts, httpFactsOf, type Principal } from "../../core/exchange.ts";
+import { entryTargetOf, type Exchange, type HttpFacts, httpFactsOf, type Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
@@ -28,6 +28,9 @@ export class McpFacts {
   readonly direction: string;
   readonly kind: string;
   readonly method: string;
+  /** The server behind the route, where there are several; else empty. */
+  readonly upstream: string;
+  readonly #upstreamName: string | undefined;
   readonly #message: Message | undefined;
   readonly #needs: NeededMembers;
   #name: string | undefined;
@@ -35,7 +38,10 @@ export class McpFacts {
   #params: CelMap | undefined;
 
   constructor(exchange: Exchange, message: Message | undefined, needs: NeededMembers) {
+    const { upstream } = exchange.tracking;
     this.server = exchange.route;
+    this.upstream = upstream?.member ?? "";
+    this.#upstreamName = upstream?.name;
     this.revision = exchange.revision;
     this.direction = exchange.direction;
     this.kind = message?.kind ?? "";
@@ -58,6 +64,11 @@ export class McpFacts {
 
   get task(): string {
     return this.#target("task");
+  }
+
+  /** The name of the target as its server writes it. */
+  get name(): string {
+    return this.#upstreamName ?? (this.tool || this.prompt || this.resource || this.task);
   }
 
   get arguments(): CelMap {
@@ -225,7 +236,7 @@ export class Bindings {
 
   get entry(): CelMap {
     return (this.#entry ??=
-      this.#currentEntry === undefined ? emptyMap : entryValue(this.#currentEntry, this.#needs.entry));
+      this.#currentEntry === undefined ? emptyMap : entryValue(this.#currentEntry, this.#needs.entry, this.#exchange));
   }
 
   get currentEntry(): CurrentEntry | undefined {
@@ -241,15 +252,20 @@ export class Bindings {
 
 /**
  * The CEL variable `entry`. `kind`, `name` and `uri` are always strings, so that one rule can cover several kinds: `uri`
- * is the URI or URI template, and empty for tools and prompts.
+ * is the URI or URI template, and empty for tools and prompts. `upstream` and `original` are the server behind the route,
+ * where there are several, and the name as it writes it.
  */
-function entryValue(current: CurrentEntry, needed: NeededMembers["entry"]): CelMap {
+function entryValue(current: CurrentEntry, needed: NeededMembers["entry"], exchange: Exchange): CelMap {
   const map = new Map<string, CelValue>();
   const { kind, entry } = current;
   if (!isKnownFromCall(kind, needed)) {
     for (const name of needed === "all" ? Object.keys(entry.value) : (needed?.names ?? [])) {
       if (Object.hasOwn(entry.value, name)) map.set(name, toCelValue(entry.value[name]));
     }
+  }
+  if (needed === "all" || needed?.names.has("upstream") === true || needed?.names.has("original") === true) {
+    const target = entryTargetOf(exchange, kind, entry.name);
+    map.set("upstream", target?.member ?? "").set("original", target?.name ?? entry.name);
   }
   return map.set("kind", kind).set("name", entryName(current)).set("uri", entryUri(current));
 }
@@ -268,8 +284,10 @@ export function entryUri({ kind, entry }: CurrentEntry): string {
 export function isKnownFromCall(kind: ListKind, needed: NeededMembers["entry"]): boolean {
   if (needed === "all") return false;
   const hasName = kind === "tool" || kind === "prompt";
-  return [...(needed?.names ?? [])].every((name) => name === "kind" || name === "uri" || (hasName && name === "name"));
+  return [...(needed?.names ?? [])].every((name) => knownFromCall.has(name) || (hasName && name === "name"));
 }
+
+const knownFromCall: ReadonlySet<string> = new Set(["kind", "uri", "upstream", "original"]);
 
 /** Where an expression is used, which determines its variables. */
 export type ExpressionScope = "call" | "result" | "list" | "mapping";
@@ -284,6 +302,8 @@ export const celTypes = {
     resource: "string",
     prompt: "string",
     task: "string",
+    upstream: "string",
+    name: "string",
     arguments: anyMap,
     params: anyMap,
     server: "string",

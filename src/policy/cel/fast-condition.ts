@@ -4,7 +4,18 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 import { type CurrentEntry, entryName, entryUri } from "./facts.ts";
 import { literalOf } from "./read-paths.ts";
 
-type McpField = "method" | "tool" | "resource" | "prompt" | "task" | "server" | "revision" | "direction" | "kind";
+type McpField =
+  | "method"
+  | "tool"
+  | "resource"
+  | "prompt"
+  | "task"
+  | "upstream"
+  | "name"
+  | "server"
+  | "revision"
+  | "direction"
+  | "kind";
 
 /** The values that fast conditions read: all bindings of a message, or only what is known beforehand. */
 export interface FastFacts {
@@ -175,6 +186,8 @@ const textFields: Readonly<Record<string, FastValue>> = {
   "mcp.resource": ({ mcp }) => mcp.resource,
   "mcp.prompt": ({ mcp }) => mcp.prompt,
   "mcp.task": ({ mcp }) => mcp.task,
+  "mcp.upstream": ({ mcp }) => mcp.upstream,
+  "mcp.name": ({ mcp }) => mcp.name,
   "mcp.server": ({ mcp }) => mcp.server,
   "mcp.revision": ({ mcp }) => mcp.revision,
   "mcp.direction": ({ mcp }) => mcp.direction,

@@ -1,6 +1,6 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import type { Principal } from "../../core/exchange.ts";
+import type { Principal, UpstreamTarget } from "../../core/exchange.ts";
 import { McpFacts, PrincipalFacts } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import { literalOf } from "./read-paths.ts";
@@ -39,17 +39,21 @@ export class PossibleCall {
   /** Whether an unknown fact was read since this was last set to false. */
   hasReadUnknown = false;
 
-  constructor(principal: Principal, server: string, method: string, target: CallTarget) {
+  constructor(principal: Principal, server: string, method: string, target: CallTarget, upstream: KnownUpstream) {
     this.principal = new PrincipalFacts(principal);
     const { tool = "", prompt = "", resource = "", template } = target;
     this.template = template === undefined ? undefined : new UriTemplate(template);
     const known = { server, method, direction: "client-to-server", kind: "request", tool, prompt, task: "" };
-    const mcp = template === undefined ? { ...known, resource } : known;
+    const named = upstream === "unknown" ? known : { ...known, upstream: upstream?.member ?? "" };
+    const name = upstream === "unknown" ? undefined : (upstream?.name ?? (tool || prompt || resource));
+    const mcp = template === undefined ? { ...named, resource, ...(name === undefined ? {} : { name }) } : named;
     this.fast = { mcp, principal: this.principal };
     const unknown = { get: () => this.#unknown() };
     // An object of the class that the CEL engine knows, with properties in place of its getters.
     this.mcp = Object.create(McpFacts.prototype, {
       resource: unknown,
+      upstream: unknown,
+      name: unknown,
       revision: unknown,
       arguments: unknown,
       params: unknown,
@@ -71,6 +75,9 @@ export class PossibleCall {
     throw new UnknownFact("not known before the call");
   }
 }
+
+/** The server that a request goes to and its own name for the target; undefined where there is only one server. */
+export type KnownUpstream = UpstreamTarget | "unknown" | undefined;
 
 /** What a request is about: a tool, a prompt, a resource, or any resource of a template. */
 export type CallTarget =

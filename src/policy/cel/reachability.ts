@@ -1,4 +1,4 @@
-import type { Principal } from "../../core/exchange.ts";
+import { entryTargetOf, type Principal, type Tracking } from "../../core/exchange.ts";
 import { canonicalUri, isCanonicalTemplate } from "../provider/canonical-uri.ts";
 import type { ListKind } from "../provider/provider.ts";
 import { type CallTarget, type Outcomes, PossibleCall } from "./possible-outcomes.ts";
@@ -17,6 +17,7 @@ export type ReachabilityTest = (caller: Caller, kind: ListKind, name: string) =>
 export interface Caller {
   readonly principal: Principal;
   readonly route: string;
+  readonly tracking: Tracking;
 }
 
 const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
@@ -29,10 +30,12 @@ const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
 /** Creates the test from the rules for requests. */
 export function createReachability({ rules, fallback }: RuleSet): ReachabilityTest {
   const enforced = rules.map(({ rule }) => rule).filter(({ isShadow }) => !isShadow);
-  return ({ principal, route }, kind, name) => {
+  return (caller, kind, name) => {
+    const { principal, route, tracking } = caller;
     const target = targetOf(kind, name);
+    const upstream = tracking.entryTarget === undefined ? undefined : (entryTargetOf(caller, kind, name) ?? "unknown");
     const found = usingMethods[kind].map((method) =>
-      reach(enforced, fallback, new PossibleCall(principal, route, method, target)),
+      reach(enforced, fallback, new PossibleCall(principal, route, method, target, upstream)),
     );
     if (found.includes("possible")) return "possible";
     return found.every((one) => one === "hidden") ? "hidden" : "never";

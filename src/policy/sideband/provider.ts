@@ -1,4 +1,4 @@
-import { httpFactsOf, type Principal } from "../../core/exchange.ts";
+import { httpFactsOf, type Principal, type UpstreamTarget } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { messageBytes } from "../../protocol/message.ts";
 import type { OnFailOpen } from "../provider/fail-open.ts";
@@ -175,11 +175,12 @@ function toPolicyRefusal(refusal: SidebandRefusal, { status, headers, body }: Cl
  * | `headers`     | the forwarded ones and ours      | ours                     |
  * | `http_version`| `1.1`                            | `1.1`                    |
  *
- * Ours are `host`, `content-type`, `mcp-protocol-version` and, on messages from the server, `headgate-direction`. The
+ * Ours are `host`, `content-type`, `mcp-protocol-version`, on messages from the server `headgate-direction`, and, where
+ * several servers are behind the route, `headgate-upstream` and `headgate-name`: the server and its own name for the target. The
  * body is the message, byte for byte, and `access_token` the caller.
  */
 function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: string): HttpRequestFacts {
-  const { transport, route, principal, revision, direction } = exchange;
+  const { transport, route, principal, revision, direction, tracking } = exchange;
   const base = new URL(publicUrl);
   const scheme = base.protocol.slice(0, -1);
   const http = httpFactsOf(transport);
@@ -195,16 +196,27 @@ function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: stri
     path,
     query,
     headers: {
-      ...http?.headers,
+      ...withoutOurs(http?.headers),
       host: base.host,
       "content-type": "application/json",
       "mcp-protocol-version": revision,
       ...(direction === "server-to-client" ? { "headgate-direction": direction } : {}),
+      ...(tracking.upstream === undefined ? {} : upstreamHeaders(tracking.upstream)),
     },
     body: messageBytes(message),
     httpVersion: "1.1",
     accessToken: toAccessToken(principal),
   };
+}
+
+/** A client must not speak in our name. */
+function withoutOurs(headers: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).filter(([header]) => !header.startsWith("headgate-")));
+}
+
+/** Encoded as in a URL, because names may have any characters. */
+function upstreamHeaders({ member, name: own }: UpstreamTarget): Readonly<Record<string, string>> {
+  return { "headgate-upstream": member, ...(own === "" ? {} : { "headgate-name": encodeURIComponent(own) }) };
 }
 
 /** The synthetic HTTP response of a message: status 200, for JSON-RPC errors are in band. */

@@ -31,6 +31,8 @@ export const terms: Readonly<Record<string, Term>> = {
   principal: textTerm("principal", "principal:ann"),
   session: textTerm("session", "session:3f2a*"),
   route: textTerm("route", "route:files"),
+  upstream: textTerm("upstream", "upstream:github"),
+  member: textTerm("upstream", "member:github"),
   status: { example: "status:err", read: readStatus },
   decision: choiceTerm("decision", ["allow", "change", "filter", "deny"], "decision:deny"),
   rule: textTerm("rule", "rule:no-deletes"),

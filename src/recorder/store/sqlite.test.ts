@@ -39,10 +39,14 @@ describe("a SQLite file", () => {
     ]);
     raw.exec("UPDATE headgate SET value = '99' WHERE name = 'format'");
     for (const open of [() => openSqliteStore({ file }, options), () => openSqliteReader(file, options)])
-      await expect(open()).rejects.toThrow("recording format 99, and this version needs format 5: update headgate");
+      await expect(open()).rejects.toThrow(
+        `recording format 99, and this version needs format ${storeFormat}: update headgate`,
+      );
     raw.exec("UPDATE headgate SET value = '4' WHERE name = 'format'");
     for (const open of [() => openSqliteStore({ file }, options), () => openSqliteReader(file, options)])
-      await expect(open()).rejects.toThrow("recording format 4, and this version needs format 5: move it away");
+      await expect(open()).rejects.toThrow(
+        `recording format 4, and this version needs format ${storeFormat}: move it away`,
+      );
     raw.close();
   });
 

@@ -77,6 +77,9 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
         ...(shown === undefined ? {} : nameOf(shown)),
         [attributes.methodName]: facts === undefined ? clean(method) : method,
         [attributes.exchange]: exchange.id,
+        ...(exchange.tracking.upstream === undefined
+          ? {}
+          : { [attributes.upstream]: exchange.tracking.upstream.member }),
         ...(message.id === undefined ? {} : { [attributes.requestId]: clean(message.id.key.slice(2)) }),
         ...(session === undefined ? {} : { [attributes.sessionId]: session.label }),
         ...(uri === undefined ? {} : { [attributes.resourceUri]: clean(withoutQuery(uri)) }),

@@ -225,6 +225,31 @@ export const commands = {
     exits: ["ok", "usage"],
     exitTexts: { usage: "The configuration is invalid or cannot be read." },
   },
+  doctor: {
+    usage: ["doctor [FILE] [--route NAME]", "doctor --upstream URL", "doctor [--env NAME[=VALUE]]… -- COMMAND [ARGS…]"],
+    summary: "find out why a gateway or a server does not work",
+    about: [
+      "Looks at files, folders and ports, then tries each server once: name, connection and certificate of a URL, or the start of a command; then its answer, era, tools and how long that took. Every failure comes with what to do about it, and with what the command wrote to standard error. Without FILE it takes `headgate.yaml` of the current folder.",
+      "Servers are started and listed, but no tool is called. Nothing is recorded.",
+    ],
+    options: {
+      route: { type: "string", value: "NAME", text: "Only this route." },
+      upstream: upstreamOptions.upstream,
+      "upstream-header": upstreamOptions["upstream-header"],
+      transport: upstreamOptions.transport,
+      env: upstreamOptions.env,
+    },
+    examples: [
+      { text: "Everything in the configuration of this folder", command: "headgate doctor" },
+      { text: "One server", command: "headgate doctor --upstream https://mcp.example.com/mcp" },
+      {
+        text: "A command, before it goes into a configuration",
+        command: "headgate doctor -- npx -y @modelcontextprotocol/server-everything",
+      },
+    ],
+    exits: ["ok", "failed", "usage"],
+    exitTexts: { ok: "Everything works, perhaps with warnings.", failed: "Something does not work." },
+  },
   schema: {
     usage: ["schema"],
     summary: "print the JSON schema of the configuration",
@@ -378,7 +403,7 @@ export type CommandName = keyof typeof commands;
 /** The commands by what they are for, as the help lists them. */
 export const commandGroups: readonly { readonly title: string; readonly names: readonly CommandName[] }[] = [
   { title: "Serve", names: ["run", "console", "stdio"] },
-  { title: "Configure", names: ["check", "schema", "key"] },
+  { title: "Configure", names: ["check", "doctor", "schema", "key"] },
   { title: "Talk to a server", names: ["tools", "call", "resources", "prompts"] },
   { title: "Look at recorded traffic, and try changes on it", names: ["traffic", "replay", "diff", "policy", "drift"] },
   { title: "In your shell", names: ["completion", "man"] },

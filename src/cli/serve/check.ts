@@ -68,7 +68,8 @@ function formatListener({ listen }: Config): string {
   return `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-function formatUpstream({ upstream }: RouteConfig): string {
+/** The server behind a route, as people know it. */
+export function formatUpstream({ upstream }: RouteConfig): string {
   switch (upstream.type) {
     case "http":
       return upstream.url;

@@ -83,7 +83,11 @@ function nameOfProgram([command = "", ...args]: readonly string[]): string | und
   const program = programName(command);
   if (!runners.has(program)) return routeNameOf(program);
   const isNamed = (arg: string): boolean =>
-    !arg.startsWith("-") && !runnerWords.has(arg) && !/^\w+=/u.test(arg) && !runners.has(programName(arg));
+    /^[\w@./\\:+-]+$/u.test(arg) &&
+    !arg.startsWith("-") &&
+    !runnerWords.has(arg) &&
+    !/^\w+=/u.test(arg) &&
+    !runners.has(programName(arg));
   const named = args.find(isNamed);
   return routeNameOf(named === undefined ? program : programName(named).replace(/@[^@/]*$/u, ""));
 }

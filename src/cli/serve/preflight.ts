@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { createSecureContext } from "node:tls";
 import { X509Certificate } from "node:crypto";
 
-import { type Config, type RouteConfig, unnamedRoute } from "../../config/config.ts";
+import { type Config, type RouteConfig, unnamedRoute, type Upstream } from "../../config/config.ts";
 import type { ConfigFinding, Path } from "../../config/issues.ts";
 import { type Environment, reasonOf } from "../../config/substitute.ts";
 import { isObject } from "../../lib/is-object.ts";
@@ -21,16 +21,16 @@ export interface Preflight {
 
 /** Looks for the files, folders and programs that a configuration names. Starts and changes nothing. */
 export function preflight(config: Config, env: Environment): Preflight {
-  const routes = Object.values(config.routes);
+  const servers = Object.values(config.routes).flatMap(placedServers);
   return {
     problems: [
       ...fileProblems(config),
       ...certificateProblems(config),
       ...lockProblems(config),
       ...folderProblems(config),
-      ...routes.flatMap(commandProblems),
+      ...servers.flatMap(commandProblems),
     ],
-    warnings: [...recordWarnings(config), ...routes.flatMap((route) => programWarnings(route, env))],
+    warnings: [...recordWarnings(config), ...servers.flatMap((server) => programWarnings(server, env))],
   };
 }
 
@@ -39,7 +39,9 @@ function fileProblems(config: Config): readonly ConfigFinding[] {
   const { routes, secrets: _secrets, ...rest } = config;
   const named = [
     ...filesIn(rest, []),
-    ...Object.values(routes).flatMap((route) => filesIn(route.upstream, [...routePath(route), "upstream"])),
+    ...Object.values(routes)
+      .flatMap(placedServers)
+      .flatMap(({ upstream, path }) => filesIn(upstream, path)),
     ...Object.values(routes).flatMap((route) => filesIn(route.policy, [...routePath(route), "policy"])),
   ];
   return named.flatMap(({ path, file }) => {
@@ -62,7 +64,20 @@ function filesIn(value: unknown, path: Path): readonly NamedFile[] {
   );
 }
 
-/** A route that is written as `upstream` has no name in the file. */
+/** A server and where it stands in the file. */
+interface PlacedServer {
+  readonly upstream: Upstream;
+  readonly path: Path;
+}
+
+function placedServers(route: RouteConfig): readonly PlacedServer[] {
+  const path = routePath(route);
+  const { upstream } = route;
+  if (upstream.type !== "federation") return [{ upstream, path: [...path, "upstream"] }];
+  return upstream.members.map((member) => ({ upstream: member.upstream, path: [...path, "upstreams", member.name] }));
+}
+
+/** A route that is written without a name has no entry in `routes`. */
 function routePath({ name }: RouteConfig): Path {
   return name === unnamedRoute ? [] : ["routes", name];
 }
@@ -136,10 +151,8 @@ function unwritable(path: Path, file: string): readonly ConfigFinding[] {
   }
 }
 
-function commandProblems(route: RouteConfig): readonly ConfigFinding[] {
-  const { upstream } = route;
+function commandProblems({ upstream, path }: PlacedServer): readonly ConfigFinding[] {
   if (upstream.type !== "stdio") return [];
-  const path = [...routePath(route), "upstream"];
   const { command, args, cwd } = upstream;
   const problems: ConfigFinding[] = [];
   const [program = "", ...words] = command.trim().split(/\s+/u);
@@ -156,12 +169,12 @@ function commandProblems(route: RouteConfig): readonly ConfigFinding[] {
   return problems;
 }
 
-function programWarnings(route: RouteConfig, env: Environment): readonly ConfigFinding[] {
-  const { upstream } = route;
-  if (upstream.type !== "stdio" || commandProblems(route).length > 0) return [];
+function programWarnings(server: PlacedServer, env: Environment): readonly ConfigFinding[] {
+  const { upstream, path } = server;
+  if (upstream.type !== "stdio" || commandProblems(server).length > 0) return [];
   if (isProgram(upstream.command, { PATH: env["PATH"], ...upstream.env }, upstream.cwd)) return [];
   const message = `no command \`${upstream.command}\`: not in PATH, or not executable`;
-  return [{ path: [...routePath(route), "upstream", "command"], message }];
+  return [{ path: [...path, "command"], message }];
 }
 
 /** The ports that another process has taken, or this user may not have. */

@@ -1,0 +1,227 @@
+import { performance } from "node:perf_hooks";
+
+import { type Config, type RouteConfig, unnamedRoute } from "../../config/config.ts";
+import { type ConfigFinding, formatPath, formatProblem } from "../../config/issues.ts";
+import { loadConfig } from "../../config/load.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { createLogger } from "../../telemetry/log.ts";
+import { exitCodes } from "../commands.ts";
+import { configInFolder } from "../config-in-folder.ts";
+import { defineCommand, InputFileError, UsageError } from "../define-command.ts";
+import { isProgram } from "../find-program.ts";
+import { type Colors, colorsFor, type PromptIo } from "../io.ts";
+import { printableLine } from "../text-layout.ts";
+import { counted } from "../client/resources.ts";
+import { formatUpstream } from "./check.ts";
+import { connectThroughGateway } from "./gateway-client.ts";
+import { inlineConfig } from "./inline-config.ts";
+import { type Finding, findAuthorizationServers, probeNetwork } from "./network-probe.ts";
+import { portFindings, preflight } from "./preflight.ts";
+
+/** Long enough for npx to download a package. */
+const connectTimeoutMs = 60_000;
+/** Lines of standard error that are shown of a server that failed. */
+const shownLines = 8;
+
+/** `headgate doctor`: looks at everything that a gateway needs, and tries each server once. */
+export const doctor = defineCommand("doctor", async ({ values, positionals, program }, io: PromptIo) => {
+  const [named, ...rest] = positionals;
+  if (rest.length > 0) throw new UsageError("expected one FILE");
+  const isInline = values.upstream !== undefined || program !== undefined;
+  if (isInline && named !== undefined) throw new UsageError("FILE, --upstream URL and -- COMMAND exclude each other");
+  const file = isInline ? undefined : (named ?? configInFolder());
+  if (file === undefined && !isInline)
+    throw new UsageError("expected a FILE, --upstream URL or -- COMMAND; there is no headgate.yaml in this folder");
+  const loaded = await loadConfig({
+    ...(file === undefined
+      ? { text: JSON.stringify(inlineConfig({ ...values, program }, io.env)), format: "json" as const }
+      : { file }),
+    env: io.env,
+    readFile: io.readFile,
+  });
+  if (!loaded.ok) throw new InputFileError(loaded.problems.map((problem) => formatProblem(problem, file)).join("\n"));
+  const report = createReport(io);
+  const { config } = loaded;
+  report.section(file ?? "headgate");
+  report.add({ outcome: "ok", text: `Node ${process.versions.node}` });
+  if (file !== undefined) for (const finding of await inspect(config, io)) report.add(finding);
+  const servers = Object.values(config.routes)
+    .flatMap(serversOf)
+    .filter(({ label }) => values.route === undefined || label === values.route);
+  if (servers.length === 0) throw new UsageError(`there is no route \`${values.route ?? ""}\``);
+  for (const server of servers) {
+    report.section(`${server.label}: ${config.secrets.redact(formatUpstream(server.route))}`);
+    for (const finding of await examine(config, server.route, io)) report.add(finding);
+  }
+  return report.finish();
+});
+
+interface Server {
+  readonly label: string;
+  readonly route: RouteConfig;
+}
+
+/** Each server behind a route, as a route of its own. */
+function serversOf(route: RouteConfig): readonly Server[] {
+  const { upstream, name } = route;
+  if (upstream.type !== "federation") return [{ label: name, route }];
+  return upstream.members.map((member) => ({
+    label: `${name}/${member.name}`,
+    route: { ...route, upstream: member.upstream },
+  }));
+}
+
+async function inspect(config: Config, { env }: PromptIo): Promise<readonly Finding[]> {
+  const { problems, warnings } = preflight(config, env);
+  const toFinding =
+    (outcome: Finding["outcome"]) =>
+    ({ path, message }: ConfigFinding): Finding => ({ outcome, text: `${formatPath(path)}: ${message}` });
+  const found = [
+    ...problems.map(toFinding("failed")),
+    ...[...warnings, ...(await portFindings(config))].map(toFinding("warning")),
+  ];
+  return found.length > 0 ? found : [{ outcome: "ok", text: "files, folders and ports" }];
+}
+
+/** Tries one server: the way to it, its start, its answers. */
+async function examine(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+  const { upstream } = route;
+  const findings: Finding[] = [];
+  if (upstream.type === "http") findings.push(...(await probeNetwork(upstream)));
+  if (
+    upstream.type === "stdio" &&
+    !isProgram(upstream.command, { PATH: io.env["PATH"], ...upstream.env }, upstream.cwd)
+  )
+    findings.push({
+      outcome: "failed",
+      text: `no command \`${upstream.command}\` in PATH`,
+      remedy: "install it, or write its full path",
+    });
+  if (findings.some(({ outcome }) => outcome === "failed")) return findings;
+  return [...findings, ...(await converse(config, route, io))];
+}
+
+/** What only the server itself can tell: its name, its era, what it has. */
+async function converse(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+  const lines = createLogLines();
+  const alone: Config = {
+    ...config,
+    record: false,
+    admin: false,
+    audit: undefined,
+    drift: undefined,
+    interceptors: [],
+    routes: { [unnamedRoute]: { ...route, name: unnamedRoute, policy: undefined } },
+  };
+  const startedAt = performance.now();
+  const seconds = (): string => `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
+  try {
+    await using connection = await connectThroughGateway(alone, unnamedRoute, {
+      env: io.env,
+      log: lines.log,
+      timeoutMs: connectTimeoutMs,
+    });
+    const { client } = connection;
+    const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
+    const era =
+      lines.era() ?? (route.upstream.type === "http" || route.upstream.type === "stdio" ? "legacy" : "both eras");
+    const answered = `${printableLine(`${name} ${version}`)} answered after ${seconds()}, ${era}`;
+    const capabilities = client.getServerCapabilities() ?? {};
+    const tools = capabilities.tools === undefined ? [] : (await client.listTools()).tools;
+    const resources = capabilities.resources === undefined ? [] : (await client.listResources()).resources;
+    const prompts = capabilities.prompts === undefined ? [] : (await client.listPrompts()).prompts;
+    const has = [
+      counted(tools.length, "tool"),
+      counted(resources.length, "resource"),
+      counted(prompts.length, "prompt"),
+    ].join(", ");
+    return [
+      { outcome: "ok", text: answered },
+      { outcome: "ok", text: has },
+    ];
+  } catch (error) {
+    return [
+      { outcome: "failed", ...(await explainFailure(error, route, lines)) },
+      ...lines.stderr().map((line): Finding => ({ outcome: "warning", text: `stderr: ${printableLine(line)}` })),
+    ];
+  }
+}
+
+async function explainFailure(
+  error: unknown,
+  { upstream }: RouteConfig,
+  lines: LogLines,
+): Promise<Pick<Finding, "text" | "remedy">> {
+  const text = printableLine(error instanceof Error ? error.message : String(error));
+  const details = lines.problems().join("; ");
+  const said = details === "" || upstream.type !== "http" ? text : `${text} (${printableLine(details)})`;
+  const isRefused = /\b(?:401|403)\b|credentials/u.test(`${text} ${details}`);
+  if (upstream.type === "http" && isRefused) {
+    const issuers = await findAuthorizationServers(new URL(upstream.url));
+    const from = issuers.length === 0 ? "" : `; tokens come from ${issuers.join(", ")}`;
+    return {
+      text: `${said}${from}`,
+      remedy: "set `upstream.headers` (--upstream-header) or `upstream.credentials`",
+    };
+  }
+  if (upstream.type === "http")
+    return { text: said, remedy: "check the path of the URL; the endpoint of most servers is /mcp or /sse" };
+  return {
+    text: said,
+    remedy:
+      "run the command by hand; behind a proxy it may need variables: --env NAME, or `upstream.env` in the configuration",
+  };
+}
+
+/** What the gateway logs meanwhile. */
+interface LogLines {
+  readonly log: ReturnType<typeof createLogger>;
+  readonly era: () => string | undefined;
+  readonly stderr: () => readonly string[];
+  readonly problems: () => readonly string[];
+}
+
+function createLogLines(): LogLines {
+  const entries: Readonly<Record<string, unknown>>[] = [];
+  const log = createLogger({
+    level: "debug",
+    pretty: false,
+    destination: {
+      write: (line) => {
+        const entry: unknown = JSON.parse(line);
+        if (isObject(entry)) entries.push(entry);
+      },
+    },
+  });
+  const texts = (key: string): readonly string[] =>
+    entries.flatMap((entry) => (typeof entry[key] === "string" ? [entry[key]] : []));
+  return {
+    log,
+    era: () => texts("era").at(-1),
+    // A server that does not start is tried more than once.
+    stderr: () => [...new Set(texts("line"))].slice(-shownLines),
+    // Of a cause only the message, which is its first line.
+    problems: () => [
+      ...new Set(texts("cause").map((cause) => cause.split("\n")[0]?.replace(/^\w*Error: /u, "") ?? "")),
+    ],
+  };
+}
+
+function createReport({ out, stdout, env }: PromptIo) {
+  const colors: Colors = colorsFor({ stdout, env });
+  const marks = { ok: colors.green("ok  "), warning: colors.yellow("warn"), failed: colors.red("FAIL") };
+  const counts = { ok: 0, warning: 0, failed: 0 };
+  return {
+    section: (title: string): void => {
+      out(`${colors.bold(printableLine(title))}\n`);
+    },
+    add: ({ outcome, text, remedy }: Finding): void => {
+      counts[outcome]++;
+      out(`  ${marks[outcome]} ${text}\n${remedy === undefined ? "" : `       ${remedy}\n`}`);
+    },
+    finish: (): number => {
+      out(`${counts.ok} ok, ${counted(counts.warning, "warning")}, ${counts.failed} failed\n`);
+      return counts.failed > 0 ? exitCodes.failed.code : exitCodes.ok.code;
+    },
+  };
+}

@@ -3,10 +3,11 @@ import { isObject } from "../lib/is-object.ts";
 import { delay } from "../lib/timeout.ts";
 import type { ControlBridge } from "./control-bridge.ts";
 import type { ControlChannel } from "./control-channel.ts";
-import { AgentError } from "./errors.ts";
+import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
 import type { JsonObject } from "./json-rpc.ts";
 import {
   checkServers,
+  toolsWithPolicy,
   toSdkSettings,
   toSdkEntry,
   type CheckedServers,
@@ -33,7 +34,7 @@ export interface ServerChange {
 
 /** The servers of a running agent. */
 export interface AgentServers {
-  /** Adds servers; replaces those with the same key. */
+  /** Adds servers, all or none; replaces those with the same key. Changes run one after the other. */
   add(servers: ServerConfigs): Promise<ServerChange>;
   /** Removes servers that were added or that run in this process; rejects for any other key. */
   remove(...keys: readonly string[]): Promise<ServerChange>;
@@ -49,13 +50,14 @@ interface AgentServersDeps {
   readonly channel: ControlChannel;
   readonly bridge: ControlBridge;
   readonly initial: CheckedServers;
+  readonly onWarning: OnWarning;
 }
 
 const pollMs = 50;
 const readyTimeoutMs = 30_000;
 
 /** Makes the `servers` of an agent. */
-export function createAgentServers({ channel, bridge, initial }: AgentServersDeps): AgentServers {
+export function createAgentServers({ channel, bridge, initial, onWarning }: AgentServersDeps): AgentServers {
   // mcp_set_servers replaces the whole set, so it is kept here.
   let current = new Map<string, ServerConfig>(initial.inProcess);
 
@@ -82,21 +84,61 @@ export function createAgentServers({ channel, bridge, initial }: AgentServersDep
     return Array.isArray(mcpServers) ? mcpServers.filter(isObject).map(statusOf) : [];
   }
 
-  return {
-    async add(servers) {
-      const { inProcess, external } = checkServers(servers);
-      const given = new Map<string, ServerConfig>([...inProcess, ...external]);
-      // The CLI ignores a server whose configuration looks the same, so replaced ones are removed first.
-      const replaced = [...given.keys()].filter((key) => current.has(key));
+  let last: Promise<unknown> = Promise.resolve();
+  /** Runs a change after those before it: each replaces the whole set. */
+  async function inTurn<Result>(change: () => Promise<Result>): Promise<Result> {
+    const done = last.then(change, change);
+    last = done.catch(() => {});
+    return done;
+  }
+
+  async function add({ inProcess, external }: CheckedServers): Promise<ServerChange> {
+    const given = new Map<string, ServerConfig>([...inProcess, ...external]);
+    const before = current;
+    const connected: string[] = [];
+    // The CLI ignores a server whose configuration looks the same, so replaced ones are removed first.
+    const replaced = [...given.keys()].filter((key) => before.has(key));
+    try {
       const dropped = replaced.length > 0 ? await drop(replaced) : undefined;
-      for (const [key, server] of inProcess) await bridge.add(key, server);
+      for (const [key, server] of inProcess) {
+        await bridge.add(key, server);
+        connected.push(key);
+      }
       const change = await set(new Map([...current, ...given]));
       return { ...change, removed: [...(dropped?.removed ?? []), ...change.removed] };
+    } catch (error) {
+      for (const key of connected) await bridge.remove(key);
+      await restore(before);
+      throw error;
+    }
+  }
+
+  /** Brings back the servers that a failed change has removed. */
+  async function restore(before: Map<string, ServerConfig>): Promise<void> {
+    if (current === before) return;
+    try {
+      for (const [key, config] of before) {
+        if (config.type === "sdk" && !bridge.has(key)) await bridge.add(key, config);
+      }
+      await set(before);
+    } catch (error) {
+      const text = `servers could not be restored after a failed change: ${thrownMessage(error)}`;
+      onWarning(new AgentError("server_failed", text, { cause: error }));
+    }
+  }
+
+  return {
+    async add(servers) {
+      const checked = checkServers(servers);
+      rejectAlwaysAllow(checked);
+      return inTurn(async () => add(checked));
     },
     async remove(...keys) {
-      const unknown = keys.find((key) => !current.has(key));
-      if (unknown !== undefined) throw notFound(unknown, [...current.keys()]);
-      return drop(keys);
+      return inTurn(async () => {
+        const unknown = keys.find((key) => !current.has(key));
+        if (unknown !== undefined) throw notFound(unknown, [...current.keys()]);
+        return drop(keys);
+      });
     },
     async toggle(key, enabled) {
       await channel.request({ subtype: "mcp_toggle", serverName: key, enabled });
@@ -112,6 +154,17 @@ export function createAgentServers({ channel, bridge, initial }: AgentServersDep
       }
     },
   };
+}
+
+/** The CLI takes its list of allowed tools at the start only. */
+function rejectAlwaysAllow({ inProcess }: CheckedServers): void {
+  const [rule] = toolsWithPolicy(inProcess, "always_allow");
+  if (rule === undefined) return;
+  throw new AgentError(
+    "server_invalid",
+    `always_allow of ${rule} has no effect on a running agent; put the tool into allowedTools of startAgent`,
+    { details: { rule } },
+  );
 }
 
 function wireConfig(config: ServerConfig): JsonObject {

@@ -21,6 +21,11 @@ export interface Agent extends AsyncDisposable {
   send(content: UserContent): AsyncGenerator<AgentMessage, void, void>;
   /** Sends a prompt and resolves with the result of the turn. */
   ask(content: UserContent): Promise<AgentResult>;
+  /**
+   * Adds to the running turn: the model reads it after the tools that run now, and its messages come in that turn.
+   * Rejects with `no_turn` if none runs.
+   */
+  steer(content: UserContent): Promise<void>;
   /** Stops the running turn: its tools are aborted, and its result still comes. */
   interrupt(): Promise<void>;
   setPermissionMode(mode: PermissionMode): Promise<void>;
@@ -54,7 +59,7 @@ export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
   const { onWarning = printWarning, env: environment = process.env, signal } = options;
   const initial = checkServers(options.mcpServers);
   const command = findCli(options.cliPath, environment);
-  const hooks = createHookRegistry(options.hooks);
+  const hooks = createHookRegistry(options.hooks, options.onHookFailure, onWarning);
   if (signal?.aborted === true) throw agentAborted(signal);
 
   let cli: CliProcess | undefined;
@@ -134,10 +139,11 @@ export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
         for await (const message of turns.run(content)) if (message.type === "result") return message;
         throw agentClosed();
       },
+      steer: turns.steer,
       interrupt,
       setPermissionMode: async (mode) => sendCommand({ subtype: "set_permission_mode", mode }),
       setModel: async (model) => sendCommand({ subtype: "set_model", model }),
-      servers: createAgentServers({ channel, bridge, initial }),
+      servers: createAgentServers({ channel, bridge, initial, onWarning }),
       info,
       close: async ({ force = false } = {}) => close(agentClosed(), force),
       [Symbol.asyncDispose]: async () => close(),

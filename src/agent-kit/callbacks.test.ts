@@ -94,6 +94,30 @@ describe("createHookRegistry", () => {
     });
   });
 
+  const events = [
+    ["PreToolUse", { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny" } }],
+    ["PermissionRequest", { hookSpecificOutput: { decision: { behavior: "deny" } } }],
+    ["UserPromptSubmit", { decision: "block" }],
+  ] as const;
+
+  it.each(events)("denies what waits for a %s hook that throws, with a warning", async (event, denial) => {
+    const broken = () => {
+      throw new Error("database down");
+    };
+    const run = async (onFailure: "deny" | "continue", warnings: AgentError[]) =>
+      createHookRegistry({ [event]: [{ hooks: [broken] }] }, onFailure, (warning) => warnings.push(warning)).run(
+        { callback_id: "hook_0", input: { hook_event_name: event } },
+        signal,
+      );
+    const warnings: AgentError[] = [];
+    expect(await run("deny", warnings)).toMatchObject(denial);
+    await expect(run("continue", warnings)).rejects.toThrow("database down");
+    expect(warnings.map(({ code, message }) => [code, message])).toEqual([
+      ["callback_failed", `a ${event} hook failed: database down`],
+      ["callback_failed", `a ${event} hook failed: database down`],
+    ]);
+  });
+
   it("registers nothing where there are no hooks", () => {
     expect(createHookRegistry().registration).toBeNull();
   });

@@ -87,16 +87,23 @@ export interface HookMatcher {
 /** Hooks by event. */
 export type Hooks = Readonly<Record<HookEvent, readonly HookMatcher[]>>;
 
+/** What a hook that throws does to what waits for it. */
+export type HookFailure = "deny" | "continue";
+
 /** Hooks by the ids that the CLI calls them by. */
 export interface HookRegistry {
   /** The `hooks` member of the `initialize` request. */
   readonly registration: JsonObject | null;
-  /** Runs the hook that a `hook_callback` request names; rejects if the hook throws. */
+  /** Runs the hook that a `hook_callback` request names. A hook that throws denies, or rejects. */
   run(request: JsonObject, signal: AbortSignal): Promise<JsonObject>;
 }
 
 /** Registers hooks under ids. */
-export function createHookRegistry(hooks: Partial<Hooks> = {}): HookRegistry {
+export function createHookRegistry(
+  hooks: Partial<Hooks> = {},
+  onFailure: HookFailure = "deny",
+  onWarning: OnWarning = () => {},
+): HookRegistry {
   const callbacks = new Map<string, HookCallback>();
   const idOf = (callback: HookCallback): string => {
     const id = `hook_${callbacks.size}`;
@@ -111,13 +118,44 @@ export function createHookRegistry(hooks: Partial<Hooks> = {}): HookRegistry {
     async run({ callback_id: id, input, tool_use_id: toolUseId }, signal) {
       const callback = typeof id === "string" ? callbacks.get(id) : undefined;
       if (callback === undefined) throw new AgentError("callback_failed", `there is no hook ${String(id)}`);
-      const output = await callback(isObject(input) ? input : {}, {
-        toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
-        signal,
-      });
-      return output ?? {};
+      const given = isObject(input) ? input : {};
+      try {
+        const output = await callback(given, {
+          toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
+          signal,
+        });
+        return output ?? {};
+      } catch (error) {
+        const event = String(given["hook_event_name"]);
+        const text = `a ${event} hook failed: ${thrownMessage(error)}`;
+        if (!signal.aborted) onWarning(new AgentError("callback_failed", text, { cause: error, details: { event } }));
+        const denial = onFailure === "deny" ? denialOf(event) : undefined;
+        if (denial === undefined) throw error;
+        return denial;
+      }
     },
   };
+}
+
+/** What stops the call or prompt that waits for a hook; undefined for events that nothing waits for. */
+function denialOf(event: string): JsonObject | undefined {
+  const reason = "A hook that decides about this failed.";
+  switch (event) {
+    case "PreToolUse":
+      return {
+        hookSpecificOutput: {
+          hookEventName: event,
+          permissionDecision: "deny",
+          permissionDecisionReason: reason,
+        },
+      };
+    case "PermissionRequest":
+      return { hookSpecificOutput: { hookEventName: event, decision: { behavior: "deny", message: reason } } };
+    case "UserPromptSubmit":
+      return { decision: "block", reason };
+    default:
+      return undefined;
+  }
 }
 
 function registrationOf(

@@ -19,6 +19,7 @@ export type AgentErrorCode =
   | "control_refused"
   | "callback_failed"
   | "name_too_long"
+  | "no_turn"
   | "agent_closed"
   | "aborted";
 

@@ -17,7 +17,9 @@ export type { AnySchema, SchemaOutput, Tool, ToolContext, ToolDefinition } from 
 export { query, startAgent } from "./agent.ts";
 export type { Agent, QueryInput } from "./agent.ts";
 export type { AgentServers, ServerChange, ServerStatus } from "./agent-servers.ts";
-export type { AgentOptions, PermissionMode } from "./options.ts";
+export type { AgentOptions, PermissionMode, Subagent } from "./options.ts";
+export { listSessions } from "./sessions.ts";
+export type { ListSessionsOptions, SessionInfo } from "./sessions.ts";
 export type {
   ExternalServerConfig,
   InProcessServerConfig,
@@ -29,6 +31,7 @@ export type {
   CanUseTool,
   HookCallback,
   HookEvent,
+  HookFailure,
   HookMatcher,
   Hooks,
   PermissionDecision,
@@ -42,6 +45,7 @@ export type {
   ContentBlock,
   ErrorResult,
   OtherMessage,
+  PartialMessage,
   PermissionDenial,
   ResultDetails,
   SuccessResult,

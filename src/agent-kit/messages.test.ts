@@ -93,9 +93,24 @@ describe("parseAgentMessage", () => {
     });
   });
 
+  it("reads what the model is writing", () => {
+    const raw = {
+      type: "stream_event",
+      event: { type: "content_block_delta", delta: { type: "text_delta", text: "Hel" } },
+      parent_tool_use_id: "toolu_1",
+    };
+    expect(parseAgentMessage(raw)).toEqual({
+      type: "partial",
+      text: "Hel",
+      event: raw.event,
+      parentToolUseId: "toolu_1",
+      raw,
+    });
+  });
+
   it("[IP-039, IP-076] passes on what it does not know, and what lacks the shape of its kind", () => {
     for (const [raw, kind] of [
-      [{ type: "stream_event", event: {} }, "stream_event"],
+      [{ type: "stream_event", event: "x" }, "stream_event"],
       [{ type: "assistant", message: "?" }, "assistant"],
       [{ type: "system" }, "system"],
       [{ type: "result" }, "result"],

@@ -26,6 +26,19 @@ export interface AssistantMessage {
   /** Its text blocks, joined. */
   readonly text: string;
   readonly content: readonly ContentBlock[];
+  /** The tool use that started the subagent that says this; undefined for the agent itself. */
+  readonly parentToolUseId: string | undefined;
+  readonly raw: JsonObject;
+}
+
+/** A piece of a message that the model is writing, with the option `partialMessages`. */
+export interface PartialMessage {
+  readonly type: "partial";
+  /** The new text; empty for other events. */
+  readonly text: string;
+  /** The event of the streaming Messages API, for example `content_block_delta`. */
+  readonly event: JsonObject;
+  readonly parentToolUseId: string | undefined;
   readonly raw: JsonObject;
 }
 
@@ -33,6 +46,8 @@ export interface AssistantMessage {
 export interface UserMessage {
   readonly type: "user";
   readonly content: readonly ContentBlock[];
+  /** The tool use that started the subagent that is told this; undefined for the agent itself. */
+  readonly parentToolUseId: string | undefined;
   readonly raw: JsonObject;
 }
 
@@ -65,6 +80,8 @@ export interface ResultDetails {
 export interface SuccessResult extends ResultDetails {
   readonly ok: true;
   readonly text: string;
+  /** What fits the option `outputSchema`; undefined without it. */
+  readonly output: unknown;
 }
 
 /** The end of a failed turn. */
@@ -86,16 +103,22 @@ export interface OtherMessage {
 }
 
 /** Any message of an agent. */
-export type AgentMessage = AssistantMessage | UserMessage | SystemMessage | AgentResult | OtherMessage;
+export type AgentMessage = AssistantMessage | PartialMessage | UserMessage | SystemMessage | AgentResult | OtherMessage;
 
 /** Reads a message of the CLI. A message without the shape of its kind comes as `other`; none is dropped. */
 export function parseAgentMessage(raw: JsonObject): AgentMessage {
-  const { type, subtype } = raw;
+  const { type, subtype, event } = raw;
+  const parentToolUseId = stringOf(raw["parent_tool_use_id"]);
   if (type === "assistant" || type === "user") {
     const content = contentOf(raw["message"]);
     if (content !== undefined) {
-      return type === "user" ? { type, content, raw } : { type, text: textOf(content), content, raw };
+      return type === "user"
+        ? { type, content, parentToolUseId, raw }
+        : { type, text: textOf(content), content, parentToolUseId, raw };
     }
+  }
+  if (type === "stream_event" && isObject(event)) {
+    return { type: "partial", text: deltaText(event), event, parentToolUseId, raw };
   }
   if (type === "system" && typeof subtype === "string") return { type, subtype, raw };
   if (type === "result" && typeof subtype === "string") return resultOf(subtype, raw);
@@ -104,17 +127,18 @@ export function parseAgentMessage(raw: JsonObject): AgentMessage {
 
 function resultOf(subtype: string, raw: JsonObject): AgentResult {
   const text = typeof raw["result"] === "string" ? raw["result"] : undefined;
-  const sessionId = raw["session_id"];
   const facts: ResultDetails = {
     type: "result",
     costUsd: numberOf(raw["total_cost_usd"]),
     turns: numberOf(raw["num_turns"]),
-    sessionId: typeof sessionId === "string" ? sessionId : undefined,
+    sessionId: stringOf(raw["session_id"]),
     permissionDenials: listOf(raw["permission_denials"]).map(denialOf),
     raw,
   };
   // A turn that failed at the API has the subtype `success`, and only this flag.
-  if (subtype === "success" && raw["is_error"] !== true) return { ...facts, ok: true, text: text ?? "" };
+  if (subtype === "success" && raw["is_error"] !== true) {
+    return { ...facts, ok: true, text: text ?? "", output: raw["structured_output"] };
+  }
   const errors = listOf(raw["errors"]).map(String);
   return {
     ...facts,
@@ -126,10 +150,9 @@ function resultOf(subtype: string, raw: JsonObject): AgentResult {
 
 function denialOf(value: unknown): PermissionDenial {
   const denial = isObject(value) ? value : {};
-  const id = denial["tool_use_id"];
   return {
     toolName: String(denial["tool_name"]),
-    toolUseId: typeof id === "string" ? id : undefined,
+    toolUseId: stringOf(denial["tool_use_id"]),
     input: denial["tool_input"],
   };
 }
@@ -152,6 +175,15 @@ function blockOf(raw: JsonObject): ContentBlock {
 
 function textOf(content: readonly ContentBlock[]): string {
   return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+/** The text that an event of the streaming Messages API adds. */
+function deltaText({ delta }: JsonObject): string {
+  return (isObject(delta) ? stringOf(delta["text"]) : undefined) ?? "";
+}
+
+function stringOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 function kindOf({ type }: JsonObject): string {

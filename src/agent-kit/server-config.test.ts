@@ -110,7 +110,14 @@ describe("toolRule", () => {
 
 describe("cliArguments", () => {
   const none = checkServers();
-  const flags = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
+  const flags = [
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--input-format",
+    "stream-json",
+    "--replay-user-messages",
+  ];
 
   it("[IP-031] asks for lines of JSON both ways", () => {
     expect(cliArguments({}, none)).toEqual(flags);

@@ -3,9 +3,12 @@ import type { McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 import { isObject } from "../lib/is-object.ts";
 import { AgentError } from "./errors.ts";
 import { type JsonObject, typeName } from "./json-rpc.ts";
-import { assertServerKey } from "./tool.ts";
+import { assertServerKey, toolRule } from "./tool.ts";
 
-/** What the CLI does before it calls a tool. */
+/**
+ * What the CLI does before it calls a tool. `always_allow` needs a server that the agent starts with: the CLI cannot be
+ * told later.
+ */
 export interface ToolPolicy {
   readonly name: string;
   readonly permission: "always_allow" | "always_ask" | "always_deny";
@@ -83,6 +86,16 @@ export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig):
       tools: toolPolicies.map(({ name, permission }) => ({ name, permission_policy: permission })),
     }),
   };
+}
+
+/** The rules that name the tools with a policy. */
+export function toolsWithPolicy(
+  servers: ReadonlyMap<string, InProcessServerConfig>,
+  wanted: ToolPolicy["permission"],
+): readonly string[] {
+  return [...servers].flatMap(([key, { toolPolicies = [] }]) =>
+    toolPolicies.filter(({ permission }) => permission === wanted).map(({ name }) => toolRule(key, name)),
+  );
 }
 
 function checkedInProcess(key: string, config: InProcessServerConfig): InProcessServerConfig {

@@ -7,7 +7,8 @@ import {
 } from "@modelcontextprotocol/server";
 
 import { AgentError, thrownMessage } from "./errors.ts";
-import { toErrorText, toolErrorResult } from "./tool-result.ts";
+import { toErrorText } from "./error-text.ts";
+import { toolErrorResult } from "./tool-result.ts";
 import { type Tool, toToolContext } from "./tool.ts";
 
 /** Options of `createServer`. */

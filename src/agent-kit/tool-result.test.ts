@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { toCallToolResult, toErrorText } from "./tool-result.ts";
+import { toCallToolResult } from "./tool-result.ts";
 
 describe("toCallToolResult", () => {
   it("[IP-004] makes results of plain data and leaves whole results alone", () => {
@@ -81,16 +81,5 @@ describe("toCallToolResult", () => {
         expect([isError, JSON.parse(text)]).toEqual([undefined, JSON.parse(JSON.stringify({ value }))]);
       }),
     );
-  });
-});
-
-describe("toErrorText", () => {
-  it("[IP-052] removes stack traces and file paths", () => {
-    const error = new Error("broken\n    at run (/srv/app/tools.ts:3:7)\n    at main (/srv/app/main.ts:9:1)");
-    expect(toErrorText(error)).toBe("broken");
-    expect(toErrorText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");
-    expect(toErrorText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe("see <path> and <path>");
-    expect(toErrorText("a text")).toBe("a text");
-    expect(toErrorText(new Error("GET /api/items answered 404"))).toBe("GET /api/items answered 404");
   });
 });

@@ -2,7 +2,6 @@ import { CallToolResultSchema } from "@modelcontextprotocol/core";
 import type { CallToolResult } from "@modelcontextprotocol/server";
 
 import { isObject } from "../lib/is-object.ts";
-import { thrownMessage } from "./errors.ts";
 import { type JsonObject, typeName } from "./json-rpc.ts";
 
 /**
@@ -25,19 +24,6 @@ export function toCallToolResult(value: unknown, hasOutputSchema = false): CallT
 /** A tool result that tells the model what went wrong. */
 export function toolErrorResult(text: string): CallToolResult {
   return { ...textResult(text), isError: true };
-}
-
-/** The message of an error for the model, without stack trace and without file paths of this machine. */
-export function toErrorText(thrown: unknown): string {
-  const paths = ["path", "dest"].flatMap((name) => {
-    const value: unknown = Reflect.get(Object(thrown), name);
-    return typeof value === "string" && value !== "" ? [value] : [];
-  });
-  return paths
-    .reduce((text, path) => text.replaceAll(path, "<path>"), thrownMessage(thrown))
-    .replaceAll(/\n\s+at [^\n]*/gu, "")
-    .replaceAll(/file:\/\/\S+/gu, "<path>")
-    .replaceAll(/(?:[A-Za-z]:)?(?:[\\/][\w.@ -]+)+:\d+(?::\d+)?/gu, "<path>");
 }
 
 function textResult(text: string): CallToolResult {

@@ -66,15 +66,21 @@ describe("turns", () => {
 
   it("[IP-075] end with the error when the agent fails, after what had come", async () => {
     const { turns } = open();
-    turns.push(said("almost"));
     const seen: string[] = [];
     const gone = new AgentError("cli_exited", "gone");
+    const begun = Promise.withResolvers<void>();
     const running = (async () => {
-      for await (const message of turns.run("x")) seen.push(message.type);
+      for await (const message of turns.run("x")) {
+        seen.push("text" in message ? message.text : message.type);
+        begun.resolve();
+      }
     })();
+    turns.push(said("one"));
+    await begun.promise;
+    turns.push(said("two"));
     turns.fail(gone);
     await expect(running).rejects.toBe(gone);
-    expect(seen).toEqual([]);
+    expect(seen).toEqual(["one", "two"]);
     await expect(all(turns.run("y"))).rejects.toBe(gone);
   });
 
@@ -89,5 +95,41 @@ describe("turns", () => {
     const turn = turns.run("x");
     expect((await turn.next()).value).toMatchObject({ type: "assistant" });
     expect(await turn.return()).toEqual({ value: undefined, done: true });
+  });
+
+  const replayed = (line: unknown) =>
+    parseAgentMessage({
+      type: "user",
+      message: { content: "x" },
+      isReplay: true,
+      uuid: Reflect.get(Object(line), "uuid"),
+    });
+
+  it("take what steers them, and end with one result whether the CLI merges it or not", async () => {
+    for (const isMerged of [true, false]) {
+      const { turns, lines } = open();
+      const seen = all(turns.run("first"));
+      await expect.poll(() => lines).toHaveLength(1);
+      await turns.steer("also");
+      if (isMerged) turns.push(replayed(lines[1]));
+      turns.push(said("one"));
+      turns.push(result("done"));
+      if (!isMerged) {
+        turns.push(replayed(lines[1]));
+        turns.push(said("two"));
+        turns.push(result("really done"));
+      }
+      expect(await seen).toEqual(isMerged ? ["one", "done"] : ["one", "two", "really done"]);
+    }
+  });
+
+  it("cannot be steered when none runs", async () => {
+    const { turns, lines } = open();
+    await expect(turns.steer("too early")).rejects.toMatchObject({ code: "no_turn" });
+    const turn = all(turns.run("1"));
+    await expect.poll(() => lines).toHaveLength(1);
+    turns.push(result("done"));
+    await turn;
+    await expect(turns.steer("too late")).rejects.toMatchObject({ code: "no_turn" });
   });
 });

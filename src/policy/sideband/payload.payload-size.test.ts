@@ -89,6 +89,22 @@ describe("a request over the size limit", () => {
     expect(calls[0]?.body.length).toBe(sizeWithoutBody);
   });
 
+  it("[PA-203] [PA-204] does not write out a body that is too long by itself", () => {
+    const lengths: number[] = [];
+    const payload = {
+      body: "x".repeat(1_000_000),
+      render: (text: string) => {
+        lengths.push(text.length);
+        return JSON.stringify({ body: text });
+      },
+    };
+    const limit = { max_sideband_body_bytes: 100 };
+    expect(fitPayload(payload, { ...limit, max_sideband_body_action: "reject" })).toBeUndefined();
+    expect(lengths).toEqual([]);
+    const fitted = fitPayload(payload, { ...limit, max_sideband_body_action: "truncate" });
+    expect([fitted?.text.length, fitted?.isTruncated, Math.max(...lengths)]).toEqual([100, true, 100]);
+  });
+
   it("[PA-204] is answered 413 with reject, also with fail_open, and nobody is asked", async () => {
     const settings = {
       max_sideband_body_bytes: sizeWithoutBody,

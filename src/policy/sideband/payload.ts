@@ -119,13 +119,17 @@ export function fitPayload(
   payload: Payload,
   limit: Pick<SidebandSettings, "max_sideband_body_bytes" | "max_sideband_body_action">,
 ): FittedPayload | undefined {
-  const text = payload.render(payload.body);
   const max = limit.max_sideband_body_bytes;
+  // A body that is longer by itself is not written out first: the time for that would be everybody's.
+  const isLong = max > 0 && payload.body.length > max;
+  if (isLong && limit.max_sideband_body_action === "reject") return undefined;
+  const body = isLong ? payload.body.slice(0, max) : payload.body;
+  const text = payload.render(body);
   const excess = max === 0 ? 0 : Buffer.byteLength(text) - max;
-  if (excess <= 0) return { text, sentBody: payload.body, isTruncated: false };
+  if (excess <= 0) return { text, sentBody: body, isTruncated: false };
   if (limit.max_sideband_body_action === "reject") return undefined;
-  const room = encodedLength(payload.body) - excess;
-  const sentBody = room <= 0 ? "" : prefixWithin(payload.body, room);
+  const room = encodedLength(body) - excess;
+  const sentBody = room <= 0 ? "" : prefixWithin(body, room);
   const truncated = payload.render(sentBody);
   const rest = Buffer.byteLength(truncated) - max;
   if (rest <= 0) return { text: truncated, sentBody, isTruncated: true };

@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
 import { parse, stringify } from "yaml";
 import {
   allowWith,
@@ -30,6 +31,7 @@ const upstream = createServer((request, response) => {
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.on("end", () => {
     response.setHeader("x-internal", "1");
+    response.setHeader("set-cookie", "session=secret");
     response.setHeader("content-type", "application/json");
     const { method, url, headers } = request;
     response.end(JSON.stringify({ method, url, headers, body: Buffer.concat(chunks).toString() }));
@@ -39,7 +41,8 @@ const upstreamPort = await listening(upstream);
 await using mock = await startMockPingAuthorize({ secret: { header: "CLIENT-TOKEN", value: "live" } });
 const proxyPort = await freePort();
 const proxy = `http://127.0.0.1:${proxyPort}`;
-const server = `${process.execPath} ${join(root, "bin/headgate-kong.mjs")}`;
+// The launcher, not this Node: Kong's workers start it without PATH.
+const server = join(root, "bin/headgate-kong");
 const socket = join(prefix, "ping_authorize.sock");
 
 writeFileSync(
@@ -54,7 +57,13 @@ writeFileSync(
         plugins: [
           {
             name: "idpartners-ping-authorize",
-            config: { service_url: mock.url, shared_secret: "live", secret_header_name: "CLIENT-TOKEN" },
+            config: {
+              service_url: mock.url,
+              shared_secret: "live",
+              secret_header_name: "CLIENT-TOKEN",
+              enable_mcp: true,
+              mcp_jsonrpc_errors: true,
+            },
           },
           parse(readFileSync(join(root, "examples/kong/guard.yaml"), "utf8")) as unknown,
         ],
@@ -121,6 +130,43 @@ try {
     assert.deepEqual(seen, bodies);
   });
 
+  await check("a body that only a lenient server reads as MCP is refused", async () => {
+    const call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete_user"}}';
+    const post = (body: string | Uint8Array<ArrayBuffer>, headers = {}): Promise<Response> =>
+      fetch(proxy, { method: "POST", body, headers: { "content-type": "application/json", ...headers } });
+    assert.equal((await post(call)).status, 200);
+    for (const [body, headers] of [
+      [Buffer.from(`\uFEFF${call}`), {}],
+      [Buffer.from(call, "utf16le"), {}],
+      [gzipSync(call), { "content-encoding": "gzip" }],
+      [call.replace("method", "Method"), {}],
+    ] as const) {
+      const response = await post(new Uint8Array(Buffer.from(body)), headers);
+      assert.deepEqual([response.status, response.headers.get("set-cookie")], [400, null]);
+    }
+  });
+
+  await check("an upgrade is refused, and several challenges stay", async () => {
+    const upgrade = await raw("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert.match(upgrade, /^HTTP\/1\.1 400 /u);
+    assert.doesNotMatch(upgrade, /secret/u);
+    mock.onRequest(denyRequest(401, "", [{ "www-authenticate": "Bearer" }, { "www-authenticate": "DPoP" }]));
+    assert.equal((await fetch(proxy)).headers.get("www-authenticate"), "Bearer, DPoP");
+    mock.onRequest(allowWith(() => ({})));
+  });
+
+  await check("a refusal in the response phase has nothing of the upstream's", async () => {
+    mock.onResponse(() => ({ status: 500 }));
+    const response = await fetch(proxy);
+    assert.deepEqual(
+      [response.status, response.headers.get("set-cookie"), response.headers.get("x-internal")],
+      [502, null, null],
+    );
+    mock.onResponse(changeResponse(() => ({})));
+    // The breaker is open for half a minute after a failure.
+    await until(async () => (await fetch(proxy)).status === 200, 60_000);
+  });
+
   await check("the guard refuses while the plugin server is dead, and not when it is back", async () => {
     const log = readFileSync(join(prefix, "logs/error.log"), "utf8");
     const pid = [...log.matchAll(/\[pluginserver\] started, pid (?<pid>\d+)/gu)].at(-1)?.groups?.["pid"];
@@ -146,12 +192,23 @@ async function check(title: string, body: () => Promise<void>): Promise<void> {
 }
 
 /** Asks again until the answer is yes; a real Kong takes its time. */
-async function until(question: () => Promise<boolean>): Promise<void> {
-  for (let left = 100; left > 0; left--) {
+async function until(question: () => Promise<boolean>, limitMs = 20_000): Promise<void> {
+  for (let left = limitMs / 200; left > 0; left--) {
     if (await question().catch(() => false)) return;
     await sleep(200);
   }
-  throw new Error("it did not come about in 20 seconds");
+  throw new Error(`it did not come about in ${limitMs / 1000} seconds`);
+}
+
+/** Sends bytes to Kong and answers what came back within a second: `fetch` sends no upgrades. */
+async function raw(request: string): Promise<string> {
+  const client = connect(proxyPort, "127.0.0.1");
+  client.write(request);
+  let text = "";
+  client.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
+  await sleep(1000);
+  client.destroy();
+  return text;
 }
 
 async function listening(httpServer: Server): Promise<number> {

@@ -9,7 +9,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/house/**/*.test.ts", "scripts/**/*.test.ts"],
+          include: ["src/**/*.test.ts", "console/src/**/*.test.ts", "test/house/**/*.test.ts", "scripts/**/*.test.ts"],
           setupFiles: ["test/support/fixed-seed.ts"],
           // No module of ours keeps state, so files can share what they import; that halves the time.
           isolate: false,

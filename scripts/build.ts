@@ -1,4 +1,4 @@
-// Builds dist/ from src/: one JavaScript file and one declaration file per source file, tests left out.
+// Builds dist/ from src/: one JavaScript file and one declaration file per source file, tests left out; and the console.
 import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 
@@ -7,10 +7,16 @@ import { runTool } from "./run/tool.ts";
 const root = resolve(import.meta.dirname, "..");
 
 rmSync(resolve(root, "dist"), { recursive: true, force: true });
-const { exitCode, output } = await runTool(["tsc", "-p", "tsconfig.build.json"], { cwd: root });
-if (exitCode !== 0) {
+const steps = [
+  ["tsc", "-p", "tsconfig.build.json"],
+  ["node", "scripts/build-console.mjs"],
+] as const;
+for (const step of steps) {
+  const { exitCode, output } = await runTool(step, { cwd: root });
+  if (exitCode === 0) continue;
   // A half-written dist must not look like a build.
   rmSync(resolve(root, "dist"), { recursive: true, force: true });
-  console.error(`${output}\nbuild failed: tsc -p tsconfig.build.json ended with ${exitCode}`);
+  console.error(`${output}\nbuild failed: ${step.join(" ")} ended with ${exitCode}`);
+  process.exitCode = exitCode;
+  break;
 }
-process.exitCode = exitCode;

@@ -20,6 +20,7 @@ const steps: readonly Step[] = [
   { name: "format", run: ["oxfmt", "--check"], quick: true },
   { name: "lint", run: ["oxlint"], quick: true },
   { name: "types", run: ["tsc", "-p", "tsconfig.json"], quick: true },
+  { name: "console types", run: ["tsc", "-p", "console"], quick: true },
   { name: "dead code", run: ["knip"], quick: true },
   { name: "unit tests", run: { suite: "unit" }, quick: true },
   { name: "coverage", run: ["node", "scripts/coverage.ts"] },

@@ -4,7 +4,10 @@ import { resolve } from "node:path";
 
 import { levels, mayImport, mayImportRoom, rooms, rootFiles, surfaces, type Unit } from "./import-levels.ts";
 
-type Pattern = { readonly message: string } & ({ readonly regex: string } | { readonly group: readonly string[] });
+type Pattern = { readonly message: string; readonly allowTypeImports?: true } & (
+  | { readonly regex: string }
+  | { readonly group: readonly string[] }
+);
 
 interface Override {
   readonly files: readonly string[];
@@ -25,11 +28,23 @@ const pure: Pattern = {
   message: "src/protocol/ is pure: bytes in, values out, no I/O.",
 };
 
+/** The console runs in a browser: of the gateway it knows the types of what the admin API answers. */
+const consoleImports = restrict(
+  ["console/src/**"],
+  [
+    {
+      regex: "^(?:\\.\\./){2,}src/",
+      allowTypeImports: true,
+      message: "console/ may import types of src/, and nothing else of it.",
+    },
+  ],
+);
+
 /** The lint configuration with its import levels as the table says. */
 export function renderLintConfig(): string {
   const config = JSON.parse(readFileSync(file, "utf8")) as { overrides: Override[] };
   const own = config.overrides.filter((override) => override.rules["no-restricted-imports"] === undefined);
-  config.overrides = [...units.flatMap(overridesOf), ...own];
+  config.overrides = [...units.flatMap(overridesOf), consoleImports, ...own];
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 

@@ -142,7 +142,7 @@ export const commands = {
       "admin-port": {
         type: "string",
         value: "PORT",
-        text: "Loopback port for /readyz and /metrics. Without a configuration file they are served on --port.",
+        text: "Loopback port for /console, /api/v1, /readyz and /metrics. Without a configuration file they are served on --port.",
       },
     },
     examples: [

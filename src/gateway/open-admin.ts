@@ -10,6 +10,8 @@ import type { Services } from "./services.ts";
 /** Everything that operators reach. */
 export interface OpenAdmin {
   readonly paths: AdminPaths;
+  /** Says where clients connect. */
+  listensAt(url: string): void;
   close(): Promise<void>;
   /** The console with a one-time ticket; undefined if it was not built, and beyond loopback, where a ticket could be seen. */
   readonly loginPath: () => string | undefined;
@@ -24,6 +26,7 @@ export function openAdmin(
 ): OpenAdmin {
   const { clock, setTimer, log, metrics } = context;
   const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
+  let clientUrl: string | undefined;
   const queries = createQueryThread(queryTargetOf(running()), setTimer);
   const api = createApiRouter({
     clock,
@@ -31,12 +34,16 @@ export function openAdmin(
     log,
     version: options.version ?? "unknown",
     config: running,
+    clientUrl: () => clientUrl,
     signIn,
     queries,
     heldMessages,
     health: () => readiness().routes,
   });
   return {
+    listensAt: (url) => {
+      clientUrl = url;
+    },
     close: () => queries.close(),
     paths: createAdminPaths(metrics, readiness, api),
     loginPath: () => {

@@ -49,7 +49,7 @@ describe("the admin API over recorded traffic", () => {
     const second = checked("/exchanges", await admin.ask(`/exchanges?limit=2&cursor=${first.next ?? ""}`));
     expect(second).toMatchObject({ exchanges: [{}, {}] });
     expect(second).not.toEqual(first);
-    const one = checked("/exchanges/{id}", await admin.ask(`/exchanges/${admin.added}`));
+    const one = checked("/exchanges/{id}", await admin.ask(`/exchanges/${encodeURIComponent(admin.added)}`));
     expect(JSON.stringify(one)).toContain("2 + 40 = 42");
     expect(checked("/sessions", await admin.ask("/sessions"))).toMatchObject({
       sessions: [{ principal: "anonymous", refused: 1, targets: expect.arrayContaining(["add"]) as string[] }],
@@ -64,7 +64,8 @@ describe("the admin API over recorded traffic", () => {
 
   it("says of a call why it was allowed or refused, rule by rule", async () => {
     await using admin = await withTraffic();
-    const why = async (id: string) => checked("/exchanges/{id}/why", await admin.ask(`/exchanges/${id}/why`));
+    const why = async (id: string) =>
+      checked("/exchanges/{id}/why", await admin.ask(`/exchanges/${encodeURIComponent(id)}/why`));
     expect(await why(admin.added)).toMatchObject({
       policy: "rules",
       phases: [

@@ -109,7 +109,11 @@ function respondFile(
     "content-type": type,
     "content-length": body.length,
     vary: "Accept-Encoding",
-    "cache-control": isHashed ? "public, max-age=31536000, immutable" : "no-cache",
+    "cache-control": isHashed
+      ? "public, max-age=31536000, immutable"
+      : type === types[".svg"]
+        ? "max-age=3600"
+        : "no-cache",
     ...(isGzip ? { "content-encoding": "gzip" } : {}),
   });
   response.end(request.method === "HEAD" ? undefined : body);

@@ -13,6 +13,8 @@ export interface AdminDeps {
   readonly version: string;
   /** The configuration as of now. */
   readonly config: () => Config;
+  /** Where clients connect; undefined until the gateway listens. */
+  readonly clientUrl: () => string | undefined;
   readonly signIn: SignIn;
   /** The recordings of this gateway. */
   readonly queries: QueryThread;

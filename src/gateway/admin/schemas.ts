@@ -23,6 +23,7 @@ export const about = z.strictObject({
     name: z.string(),
     rights: z.array(z.enum(["view", "bodies", "operate", "approve"])),
   }),
+  clientUrl: z.string().optional().describe("Where clients connect; the paths of routes follow."),
   recording: z.boolean().describe("Whether traffic is recorded."),
   drift: z.enum(["warn", "hide", "block"]).optional().describe("What happens to definitions that are not approved."),
   routes: z.array(routeAbout),

@@ -51,13 +51,14 @@ export const aboutGateway = defineEndpoint({
   pathSchema: nothing,
   query: nothing,
   result: about,
-  handle: ({ caller }, { version, config, health, clock }) => {
+  handle: ({ caller }, { version, config, clientUrl, health, clock }) => {
     const { routes, record, drift } = config();
     const states = health();
     return {
       version,
       now: clock.wall(),
       caller: { name: caller.name, rights: [...caller.rights] },
+      clientUrl: clientUrl(),
       recording: record !== undefined && record !== false,
       drift: drift === undefined ? undefined : drift.mode,
       routes: Object.values(routes).map((route) => ({

@@ -1,46 +1,6 @@
 import type { ExchangeRecord } from "../../../recorder/contract.ts";
 import { createStatsCounter, nearestRank } from "../../../recorder/store/stats.ts";
-import type { StatsRow } from "../../../recorder/store/store-contract.ts";
-
-/** Counts and latencies of the requests of a caller on a route. */
-export interface TrafficEdge {
-  readonly principal: string;
-  readonly route: string;
-  readonly count: number;
-  readonly errors: number;
-  readonly refused: number;
-  readonly p50Ms?: number;
-  readonly p95Ms?: number;
-  readonly p99Ms?: number;
-}
-
-/** Requests in one part of the window. */
-export interface FigureBucket {
-  readonly at: number;
-  readonly count: number;
-  readonly errors: number;
-  readonly refused: number;
-  readonly p95Ms?: number;
-}
-
-/** What a window of traffic amounts to. */
-export interface Figures {
-  readonly from: number;
-  readonly to: number;
-  /** False if there was more than could be counted: then only the newest part was. */
-  readonly complete: boolean;
-  readonly requests: number;
-  readonly errors: number;
-  readonly refused: number;
-  readonly p50Ms?: number;
-  readonly p95Ms?: number;
-  readonly p99Ms?: number;
-  readonly buckets: readonly FigureBucket[];
-  readonly targets: readonly StatsRow[];
-  readonly edges: readonly TrafficEdge[];
-  readonly slowest: readonly ExchangeRecord[];
-  readonly refusals: readonly { readonly rule: string; readonly count: number }[];
-}
+import type { Figures } from "../wire.ts";
 
 const bucketCount = 60;
 const maxEdges = 200;

@@ -1,22 +1,5 @@
 import type { ExchangeRecord } from "../../../recorder/contract.ts";
-
-/** What one client did: the exchanges of a session, or those of a caller of a route that has no sessions. */
-export interface SessionSummary {
-  /** A filter that finds its exchanges. */
-  readonly filter: string;
-  readonly session?: string;
-  readonly principal: string;
-  readonly route: string;
-  readonly revision: string;
-  readonly transport: string;
-  readonly firstAt: number;
-  readonly lastAt: number;
-  readonly calls: number;
-  readonly errors: number;
-  readonly refused: number;
-  /** Names of the tools, prompts and resources it used, the most frequent first. */
-  readonly targets: readonly string[];
-}
+import type { SessionSummary } from "../wire.ts";
 
 const maxSessions = 500;
 const maxTargets = 6;

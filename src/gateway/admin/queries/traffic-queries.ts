@@ -4,8 +4,9 @@ import type { ExchangePage, ExchangeQuery, RecordReader } from "../../../recorde
 import type { PolicyReport } from "../../evaluation/change-report.ts";
 import { replayPolicy, type ReplayedPolicies } from "../../evaluation/recording-evaluation.ts";
 import { type DriftedRoute, findDriftedRoutes } from "./drifted-routes.ts";
-import { createFigures, type Figures } from "./figures.ts";
-import { createSessionList, type SessionSummary } from "./session-list.ts";
+import type { Figures, SessionSummary } from "../wire.ts";
+import { createFigures } from "./figures.ts";
+import { createSessionList } from "./session-list.ts";
 
 /** Which exchanges to count. */
 export interface WindowQuery {

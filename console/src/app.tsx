@@ -1,0 +1,146 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+import { Icon } from "./parts/icon.tsx";
+import { Empty } from "./parts/notices.tsx";
+import { isPaletteOpen, Palette } from "./palette.tsx";
+import { go, href, place } from "./state/route.ts";
+import { session, signOut, startSession } from "./state/session.ts";
+import { nextTheme, theme } from "./state/theme.ts";
+import { ExchangeView } from "./views/exchange/exchange-view.tsx";
+import { views } from "./views.tsx";
+
+/** The whole page. */
+export function App() {
+  const state = session.value;
+  useKeys();
+  if (state.type === "starting")
+    return (
+      <div class="sign-in" role="status">
+        Signing in…
+      </div>
+    );
+  if (state.type === "out" || state.type === "unreachable") return <SignedOut reason={state.reason} />;
+  return (
+    <>
+      <div class="shell">
+        <Side />
+        <CurrentView />
+      </div>
+      <Palette />
+    </>
+  );
+}
+
+function CurrentView() {
+  const { view, id } = place.value;
+  useEffect(() => {
+    document.title = `${views.find((one) => one.view === view)?.name ?? "Exchange"} · Headgate`;
+  }, [view]);
+  if (view === "exchange" && id !== undefined) return <ExchangeView key={id} id={id} />;
+  const Found = views.find((one) => one.view === view)?.component;
+  if (Found !== undefined) return <Found key={view} />;
+  return (
+    <main class="view">
+      <Empty title="There is no such page">
+        <a class="button" href={href("live")}>
+          To the live traffic
+        </a>
+      </Empty>
+    </main>
+  );
+}
+
+function Side() {
+  const state = session.value;
+  const current = place.value.view === "exchange" ? "live" : place.value.view;
+  return (
+    <nav class="side" aria-label="Views">
+      <div class="brand">
+        <img src="./icon.svg" alt="" />
+        Headgate
+      </div>
+      {views.map(({ view, name, icon, key }) => (
+        <a key={view} href={href(view)} aria-current={view === current ? "page" : undefined}>
+          <Icon name={icon} />
+          {name}
+          <kbd aria-hidden="true">g {key}</kbd>
+        </a>
+      ))}
+      <span class="spacer wide-only" />
+      <button type="button" class="item wide-only" onClick={() => (isPaletteOpen.value = true)}>
+        <Icon name="command" />
+        Commands
+        <kbd aria-hidden="true">Ctrl K</kbd>
+      </button>
+      <button type="button" class="item wide-only" onClick={nextTheme}>
+        <Icon name="theme" />
+        Theme: {theme.value}
+      </button>
+      <button type="button" class="item wide-only" onClick={() => void signOut()}>
+        <Icon name="out" />
+        Sign out
+        {state.type === "in" && <span class="visually-hidden"> {state.about.caller.name}</span>}
+      </button>
+    </nav>
+  );
+}
+
+function SignedOut({ reason }: { readonly reason: string | undefined }) {
+  const isBusy = useSignal(false);
+  return (
+    <main class="sign-in">
+      <img src="./icon.svg" alt="" />
+      <h1>Headgate</h1>
+      {reason !== undefined && <p class="soft">{reason}</p>}
+      <p>
+        To sign in, run <code>headgate console</code> in a terminal on the machine of the gateway.
+      </p>
+      <button
+        type="button"
+        class="button"
+        disabled={isBusy.value}
+        onClick={() => {
+          isBusy.value = true;
+          void startSession().finally(() => {
+            isBusy.value = false;
+          });
+        }}
+      >
+        Try again
+      </button>
+    </main>
+  );
+}
+
+/** Keys that work everywhere but in inputs. */
+function useKeys(): void {
+  useEffect(() => {
+    let isGoing = false;
+    const onKeyDown = (event: KeyboardEvent): void => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        isPaletteOpen.value = !isPaletteOpen.value;
+        return;
+      }
+      const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select") !== null;
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (isGoing) {
+        isGoing = false;
+        const found = views.find(({ key }) => key === event.key);
+        if (found !== undefined) go(href(found.view));
+        return;
+      }
+      if (event.key === "g") isGoing = true;
+      if (event.key === "?") isPaletteOpen.value = true;
+      if (event.key === "/") {
+        const filter = document.querySelector<HTMLInputElement>("#filter");
+        if (filter === null) return;
+        event.preventDefault();
+        filter.focus();
+      }
+    };
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, []);
+}

@@ -1,0 +1,74 @@
+/** The API beside the console, wherever a proxy has put both. */
+const apiRoot = new URL("../api/v1/", document.baseURI);
+
+/** An error that the API answered with. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, code: string, message: string, details: Readonly<Record<string, unknown>> = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** What a query may hold; undefined members are left out. */
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** The address of a path of the API. */
+export function apiUrl(path: string, query: Query = {}): string {
+  const url = new URL(path, apiRoot);
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value));
+  return url.href;
+}
+
+/** Reads from the API. */
+export function get<Answer>(path: string, query: Query = {}, signal?: AbortSignal): Promise<Answer> {
+  return call<Answer>(apiUrl(path, query), signal === undefined ? {} : { signal });
+}
+
+/** Sends to the API. */
+export function post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
+  const headers = { "content-type": "application/json" };
+  return call<Answer>(apiUrl(path), {
+    method: "POST",
+    headers,
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+/** Deletes by the API. */
+export function remove(path: string): Promise<unknown> {
+  return call(apiUrl(path), { method: "DELETE" });
+}
+
+type Listener = () => void;
+const signedOut = new Set<Listener>();
+
+/** Calls back whenever the API says that nobody is signed in. */
+export function onSignedOut(listener: Listener): void {
+  signedOut.add(listener);
+}
+
+async function call<Answer>(url: string, init: RequestInit): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await fetch(url, { ...init, credentials: "same-origin", cache: "no-store" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, "unreachable", "The gateway does not answer. It may be restarting.");
+  }
+  const body: unknown = await response.json().catch(() => undefined);
+  // The API documents what it answers; its own tests check it against the same schemas.
+  if (response.ok) return body as Answer;
+  const { error } = (body ?? {}) as { readonly error?: { code: string; message: string; details?: object } };
+  const problem = new ApiError(response.status, error?.code ?? "unknown", error?.message ?? `HTTP ${response.status}`, {
+    ...error?.details,
+  });
+  if (response.status === 401) for (const listener of signedOut) listener();
+  throw problem;
+}

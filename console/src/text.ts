@@ -1,0 +1,63 @@
+/** A duration for people: three digits are enough. */
+export function formatMs(ms: number | undefined): string {
+  if (ms === undefined) return "";
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 10) return `${ms.toFixed(2)} ms`;
+  if (ms < 1000) return `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(2)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+/** A size for people. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${(bytes / 1000).toFixed(1)} kB`;
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/** A count for people. */
+export function formatCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
+/** The time of day, with milliseconds where asked for. */
+export function formatTime(at: number, withMs = false): string {
+  const time = clock.format(at);
+  return withMs ? `${time}.${String(Math.floor(at % 1000)).padStart(3, "0")}` : time;
+}
+
+/** Day and time. */
+export function formatDate(at: number): string {
+  return `${day.format(at)}, ${formatTime(at, true)}`;
+}
+
+/** How long ago something was. */
+export function formatAge(at: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - at) / 1000));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+/** Characters that can hide or reorder text: controls, zero-width, bidirectional and tag characters. */
+export const hiddenCharacter =
+  // oxlint-disable-next-line no-control-regex -- These are what is looked for.
+  /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u00AD\u200B-\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\uFEFF\u{E0000}-\u{E007F}]/u;
+
+/** The name of a character that cannot be seen. */
+export function codePointName(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** JSON with two spaces; text that is not JSON stays as it is. */
+export function prettyJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,172 @@
+import type { ExchangeRecord, Frame, OperationRecord } from "../../../../src/recorder/contract.ts";
+import { StatusBadge } from "../../parts/badges.tsx";
+import { CopyButton } from "../../parts/copy-button.tsx";
+import { ExchangeName } from "../../parts/exchange-row.tsx";
+import { Foreign } from "../../parts/foreign.tsx";
+import { Loading, Problem } from "../../parts/notices.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { get } from "../../state/api.ts";
+import { useLoaded } from "../../state/load.ts";
+import { href } from "../../state/route.ts";
+import { session } from "../../state/session.ts";
+import { formatDate, formatMs } from "../../text.ts";
+import { asCurl, asHeadgateCall, asTest, type CopySource } from "./copies.ts";
+import { Changes, Legs, Raw } from "./messages.tsx";
+import { timingOf } from "./timing.ts";
+import { TimingBar } from "./timing-bar.tsx";
+import { decisionsOf, Verdict, Why } from "./why.tsx";
+
+interface Found {
+  readonly operation: OperationRecord;
+  readonly frames: Readonly<Record<string, readonly Frame[]>>;
+}
+
+/** Everything about one exchange. `version` changes when it does. */
+export function ExchangeDetail({ id, version = "" }: { readonly id: string; readonly version?: string }) {
+  const loaded = useLoaded(`${id} ${version}`, (signal) =>
+    get<Found>(`exchanges/${encodeURIComponent(id)}`, {}, signal),
+  );
+  const { value, error } = loaded.value;
+  if (error !== undefined)
+    return (
+      <div class="exchange">
+        <Problem error={error} />
+      </div>
+    );
+  const record = value?.operation.exchanges.find((one) => one.id === id) ?? value?.operation.exchanges[0];
+  if (value === undefined || record === undefined) return <Loading what="Reading the exchange…" />;
+  return <Shown key={record.id} record={record} operation={value.operation} frames={value.frames[record.id] ?? []} />;
+}
+
+interface ShownProps {
+  readonly record: ExchangeRecord;
+  readonly operation: OperationRecord;
+  readonly frames: readonly Frame[];
+}
+
+function Shown({ record, operation, frames }: ShownProps) {
+  const decisions = decisionsOf(frames);
+  const others = operation.exchanges.filter(({ id }) => id !== record.id);
+  const state = session.value;
+  const route = state.type === "in" ? state.about.routes.find(({ name }) => name === record.route) : undefined;
+  const tabs = [
+    { name: "Why", content: () => <Why id={record.id} decisions={decisions} /> },
+    { name: "Messages", content: () => <Legs frames={frames} /> },
+    { name: "Changes", content: () => <Changes frames={frames} /> },
+    { name: "Raw", content: () => <Raw frames={frames} /> },
+    ...(others.length === 0
+      ? []
+      : [{ name: `Related (${others.length})`, content: () => <Related exchanges={others} /> }]),
+  ];
+  return (
+    <article class="exchange">
+      <div class="title">
+        <h1>
+          <ExchangeName exchange={record} />
+        </h1>
+        <div class="row-flex">
+          <StatusBadge state={record.state} />
+          {record.modified && <span class="badge note">changed by the gateway</span>}
+          {record.redacted > 0 && <span class="badge">{record.redacted} values redacted</span>}
+          <span class="soft">{record.durationMs === undefined ? "still running" : formatMs(record.durationMs)}</span>
+        </div>
+      </div>
+      <Verdict
+        decisions={decisions}
+        gatewayCode={record.gatewayCode}
+        hasPolicy={route !== undefined && route.policy !== "none"}
+      />
+      <TimingBar parts={timingOf(frames, record.direction)} />
+      <Facts record={record} />
+      <Copies record={record} frames={frames} paths={route?.paths} />
+      <Tabs label="Parts of the exchange" tabs={tabs} />
+    </article>
+  );
+}
+
+function Facts({ record }: { readonly record: ExchangeRecord }) {
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ["when", formatDate(record.at)],
+    ["who", record.principal],
+    ["route", record.route],
+    ["protocol", `${record.revision} over ${record.transport}`],
+    ["trace", record.traceId],
+    ["id", record.id],
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) =>
+        value === undefined ? null : (
+          <>
+            <dt key={name}>{name}</dt>
+            <dd key={`${name}=`}>
+              <Foreign text={value} />
+            </dd>
+          </>
+        ),
+      )}
+      {record.session !== undefined && (
+        <>
+          <dt>session</dt>
+          <dd>
+            <a class="mono" href={href("sessions", `session:"${record.session}"`)}>
+              <u>{record.session}</u>
+            </a>
+          </dd>
+        </>
+      )}
+    </dl>
+  );
+}
+
+function Copies({
+  record,
+  frames,
+  paths,
+}: Pick<ShownProps, "record" | "frames"> & { readonly paths: readonly string[] | undefined }) {
+  const state = session.value;
+  const origin = state.type === "in" ? state.about.clientUrl : undefined;
+  const request = frames[0]?.body;
+  if (request === undefined || record.kind !== "request" || record.direction !== "c2s") return null;
+  const answer = frames.findLast(
+    ({ leg, passing, kind }) => leg === "client" && passing === "sent" && kind === "result",
+  );
+  const source: CopySource = {
+    record,
+    request,
+    answer: answer?.body,
+    url: `${origin ?? ""}${paths?.at(-1) ?? "/mcp"}`,
+  };
+  const command = asHeadgateCall(source);
+  return (
+    <div class="row-flex" role="group" aria-label="Copy as">
+      <span class="faint">Copy as</span>
+      {command !== undefined && <CopyButton label="headgate call" text={() => command} />}
+      <CopyButton label="curl" text={() => asCurl(source)} />
+      {command !== undefined && <CopyButton label="test" text={() => asTest(source)} />}
+      <CopyButton label="link" isBare text={() => new URL(href("exchange", record.id), location.href).href} />
+    </div>
+  );
+}
+
+function Related({ exchanges }: { readonly exchanges: readonly ExchangeRecord[] }) {
+  return (
+    <table>
+      <tbody>
+        {exchanges.map((one) => (
+          <tr key={one.id}>
+            <td>
+              <a href={href("exchange", one.id)}>
+                <ExchangeName exchange={one} />
+              </a>
+            </td>
+            <td>
+              <StatusBadge state={one.state} />
+            </td>
+            <td class="right">{formatMs(one.durationMs)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

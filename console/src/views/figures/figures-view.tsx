@@ -1,0 +1,182 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+import type { Figures } from "../../../../src/gateway/admin/wire.ts";
+import { StatusBadge } from "../../parts/badges.tsx";
+import { ExchangeName } from "../../parts/exchange-row.tsx";
+import { WideContent } from "../../parts/wide-content.tsx";
+import { Foreign } from "../../parts/foreign.tsx";
+import { Empty, Loading, Problem } from "../../parts/notices.tsx";
+import { get } from "../../state/api.ts";
+import { useLoaded } from "../../state/load.ts";
+import { href } from "../../state/route.ts";
+import { formatCount, formatMs } from "../../text.ts";
+import { chosenMinutes, WindowChoice } from "../sessions/sessions-view.tsx";
+import { Chart } from "./chart.tsx";
+import { TrafficMap } from "./traffic-map.tsx";
+
+const refreshMs = 10_000;
+
+/** Rates, errors, latencies, and who talks to whom. */
+export function FiguresView() {
+  const minutes = chosenMinutes();
+  const round = useSignal(0);
+  useEffect(() => {
+    const timer = setInterval(() => round.value++, refreshMs);
+    return () => clearInterval(timer);
+  }, []);
+  const loaded = useLoaded(`${minutes} ${round.value}`, (signal) => get<Figures>("figures", { minutes }, signal));
+  const { value, error } = loaded.value;
+  return (
+    <main class="view">
+      <div class="head">
+        <h1>Figures</h1>
+        <span class="spacer" />
+        <WindowChoice view="figures" minutes={minutes} />
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Figures">
+        <Problem error={error} />
+        {value === undefined && error === undefined && <Loading what="Counting…" />}
+        {value !== undefined && value.requests === 0 && <Empty title="No requests in this time" />}
+        {value !== undefined && value.requests > 0 && <Shown figures={value} minutes={minutes} />}
+      </div>
+    </main>
+  );
+}
+
+function Shown({ figures, minutes }: { readonly figures: Figures; readonly minutes: number }) {
+  const { requests, errors, refused, p50Ms, p95Ms, p99Ms } = figures;
+  const share = (count: number): string => `${((count / Math.max(1, requests)) * 100).toFixed(1)} %`;
+  const tiles: readonly (readonly [string, string, string])[] = [
+    ["Requests", formatCount(requests), `${(requests / (minutes * 60)).toFixed(2)} a second`],
+    ["Errors", formatCount(errors), share(errors)],
+    ["Refused", formatCount(refused), share(refused)],
+    ["p50", formatMs(p50Ms), "half are faster"],
+    ["p95", formatMs(p95Ms), "1 in 20 is slower"],
+    ["p99", formatMs(p99Ms), "1 in 100 is slower"],
+  ];
+  return (
+    <div class="stack">
+      {!figures.complete && (
+        <p class="soft">There was more than could be counted: these are the newest requests only.</p>
+      )}
+      <dl class="tiles">
+        {tiles.map(([name, text, hint]) => (
+          <div key={name} class="tile panel">
+            <dt class="soft">{name}</dt>
+            <dd class="value">{text}</dd>
+            <dd class="faint">{hint}</dd>
+          </div>
+        ))}
+      </dl>
+      <Chart buckets={figures.buckets} />
+      <TrafficMap edges={figures.edges} />
+      <div class="two">
+        <Targets figures={figures} />
+        <div class="stack">
+          <Slowest figures={figures} />
+          <Refusals figures={figures} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Targets({ figures: { targets } }: { readonly figures: Figures }) {
+  return (
+    <section class="panel">
+      <header>
+        <h2>What is used most</h2>
+      </header>
+      <WideContent label="What is used most">
+        <table>
+          <thead>
+            <tr>
+              <th>Target</th>
+              <th class="right">Calls</th>
+              <th class="right">Errors</th>
+              <th class="right">Refused</th>
+              <th class="right">p50</th>
+              <th class="right">p95</th>
+            </tr>
+          </thead>
+          <tbody>
+            {targets.slice(0, 15).map((row) => (
+              <tr key={`${row.route} ${row.method} ${row.target ?? ""}`}>
+                <td>
+                  <b>
+                    <Foreign text={row.target ?? row.method} />
+                  </b>{" "}
+                  <span class="faint">
+                    <Foreign text={row.target === undefined ? row.route : `${row.method} ${row.route}`} />
+                  </span>
+                </td>
+                <td class="right">{formatCount(row.count)}</td>
+                <td class={`right${row.errors > 0 ? " bad-text" : ""}`}>{formatCount(row.errors)}</td>
+                <td class="right">{formatCount(row.refused)}</td>
+                <td class="right">{formatMs(row.p50Ms)}</td>
+                <td class="right">{formatMs(row.p95Ms)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </WideContent>
+    </section>
+  );
+}
+
+function Slowest({ figures: { slowest } }: { readonly figures: Figures }) {
+  return (
+    <section class="panel">
+      <header>
+        <h2>Slowest</h2>
+      </header>
+      <WideContent label="Slowest">
+        <table>
+          <tbody>
+            {slowest.map((one) => (
+              <tr key={one.id}>
+                <td>
+                  <a href={href("exchange", one.id)}>
+                    <ExchangeName exchange={one} />
+                  </a>
+                </td>
+                <td>
+                  <StatusBadge state={one.state} />
+                </td>
+                <td class="right">{formatMs(one.durationMs)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </WideContent>
+    </section>
+  );
+}
+
+function Refusals({ figures: { refusals } }: { readonly figures: Figures }) {
+  if (refusals.length === 0) return null;
+  return (
+    <section class="panel">
+      <header>
+        <h2>Refused by</h2>
+      </header>
+      <table>
+        <tbody>
+          {refusals.map(({ rule, count }) => (
+            <tr key={rule}>
+              <td>
+                <a href={href("live", undefined, { filter: `rule:"${rule}"` })}>
+                  <u>
+                    <Foreign text={rule} />
+                  </u>
+                </a>
+              </td>
+              <td class="right">{formatCount(count)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

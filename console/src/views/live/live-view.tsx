@@ -1,0 +1,169 @@
+import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+
+import type { Figures } from "../../../../src/gateway/admin/wire.ts";
+import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
+import { ExchangeList } from "../../parts/exchange-list.tsx";
+import { Empty, Problem } from "../../parts/notices.tsx";
+import { get } from "../../state/api.ts";
+import { keyOf, LiveTraffic } from "../../state/live.ts";
+import { useLoaded } from "../../state/load.ts";
+import { go, href, place, replace } from "../../state/route.ts";
+import { session } from "../../state/session.ts";
+import { formatCount } from "../../text.ts";
+import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
+import { FilterInput } from "./filter-input.tsx";
+import { Strip, withNewer } from "./strip.tsx";
+
+const stripMinutes = 15;
+/** From this width on, the chosen exchange is shown beside the list. */
+const wide = matchMedia("(min-width: 1081px)");
+
+const stateNames = { connecting: "connecting", live: "live", paused: "paused", lost: "connection lost, trying again" };
+
+/** Traffic as it happens, and the exchange that is looked at beside it. */
+export function LiveView() {
+  const filter = place.value.query.get("filter") ?? "";
+  const traffic = useMemo(() => new LiveTraffic(filter), [filter]);
+  useEffect(() => () => traffic.close(), [traffic]);
+  const selected = useSignal<ExchangeRecord | undefined>(undefined);
+  const isChosen = useSignal(false);
+  const selectedKey = useComputed(() => (selected.value === undefined ? undefined : keyOf(selected.value)));
+  const rows = traffic.rows.value;
+
+  // Until somebody chooses, the newest call is shown; a chosen one is kept up to date.
+  useSignalEffect(() => {
+    const all = traffic.rows.value;
+    const current = selected.peek();
+    const next = isChosen.value
+      ? all.find((row) => current !== undefined && keyOf(row) === keyOf(current))
+      : (all.find(
+          ({ kind, direction, method }) => kind === "request" && direction === "c2s" && method === "tools/call",
+        ) ?? all[0]);
+    if (next !== undefined) selected.value = next;
+  });
+
+  const setFilter = (next: string): void => replace(href("live", undefined, { filter: next.trim() }));
+  const open = ({ id }: ExchangeRecord): void => go(href("exchange", id));
+  const chosen = selected.value;
+  return (
+    <main class="view">
+      <div class="head">
+        <h1 class="visually-hidden">Live traffic</h1>
+        <FilterInput
+          value={filter}
+          isSearching={traffic.isSearching.value}
+          isWrong={traffic.problem.value !== undefined}
+          onChange={setFilter}
+        />
+        <LiveSwitch traffic={traffic} />
+      </div>
+      {traffic.problem.value !== undefined && (
+        <div style={{ padding: "8px 16px" }}>
+          <Problem error={traffic.problem.value} />
+        </div>
+      )}
+      <LiveStrip traffic={traffic} filter={filter} onFilter={setFilter} />
+      <div class="live">
+        <section class="list" aria-label="Traffic">
+          <div class="rows-head" aria-hidden="true">
+            <span>Time</span>
+            <span>Who</span>
+            <span>What</span>
+            <span>Status</span>
+            <span>Decision</span>
+            <span>Took</span>
+          </div>
+          {rows.length === 0 ? (
+            <NoRows isSearching={traffic.isSearching.value} isFiltered={filter !== ""} />
+          ) : (
+            <ExchangeList
+              rows={rows}
+              selected={selectedKey}
+              onSelect={(row) => {
+                isChosen.value = true;
+                selected.value = row;
+                if (!wide.matches) open(row);
+              }}
+              onOpen={open}
+              onEnd={() => void traffic.more()}
+            />
+          )}
+        </section>
+        <aside class="detail" aria-label="The chosen exchange" tabIndex={0}>
+          {chosen === undefined ? (
+            <Empty title="Nothing chosen" />
+          ) : (
+            <ExchangeDetail id={chosen.id} version={`${chosen.state} ${chosen.messages}`} />
+          )}
+        </aside>
+      </div>
+    </main>
+  );
+}
+
+function LiveSwitch({ traffic }: { readonly traffic: LiveTraffic }) {
+  const state = traffic.state.value;
+  return (
+    <>
+      {traffic.omitted.value > 0 && (
+        <span class="badge warn" title="This page was too slow to show everything; reload to see it">
+          {formatCount(traffic.omitted.value)} left out
+        </span>
+      )}
+      <span class="row-flex soft" role="status">
+        <i class={`dot ${state}`} />
+        {stateNames[state]}
+      </span>
+      <button
+        type="button"
+        class="button"
+        aria-pressed={state === "paused"}
+        onClick={() => traffic.pause(state !== "paused")}
+        disabled={state === "lost" || state === "connecting"}
+      >
+        {state === "paused" ? `Resume (${formatCount(traffic.waiting.value)} new)` : "Pause"}
+      </button>
+    </>
+  );
+}
+
+function LiveStrip({
+  traffic,
+  filter,
+  onFilter,
+}: {
+  readonly traffic: LiveTraffic;
+  readonly filter: string;
+  readonly onFilter: (filter: string) => void;
+}) {
+  const loaded = useLoaded(`${filter} ${traffic.state.value === "lost" ? "lost" : ""}`, (signal) =>
+    get<Figures>("figures", { minutes: stripMinutes, filter: filter === "" ? undefined : filter }, signal),
+  );
+  const { value } = loaded.value;
+  if (value === undefined) return <div class="strip" />;
+  const slots = withNewer(value.buckets, value.to, traffic.rows.value, Date.now());
+  return (
+    <Strip
+      slots={slots}
+      onBrush={(from, to) => {
+        const iso = (at: number): string => new Date(at).toISOString();
+        onFilter(`${filter} since:${iso(from)} before:${iso(to)}`);
+      }}
+    />
+  );
+}
+
+function NoRows({ isSearching, isFiltered }: { readonly isSearching: boolean; readonly isFiltered: boolean }) {
+  const state = session.value;
+  if (isSearching) return <Empty title="Searching…" />;
+  if (isFiltered) return <Empty title="Nothing matches this filter" />;
+  const endpoint =
+    state.type === "in" ? `${state.about.clientUrl ?? ""}${state.about.routes[0]?.paths.at(-1) ?? "/mcp"}` : "";
+  return (
+    <Empty title="No traffic yet">
+      <p>Calls appear here as they happen. Make one in a terminal:</p>
+      <code>headgate call add a=2 b=40 --url {endpoint}</code>
+    </Empty>
+  );
+}

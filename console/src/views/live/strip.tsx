@@ -1,0 +1,122 @@
+import { useSignal } from "@preact/signals";
+
+import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
+import type { FigureBucket } from "../../../../src/gateway/admin/wire.ts";
+import { formatCount, formatTime } from "../../text.ts";
+
+const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", "abandoned"]);
+
+interface Slot {
+  readonly at: number;
+  readonly count: number;
+  readonly errors: number;
+  readonly refused: number;
+}
+
+/** Adds what came since to the counted minutes. */
+export function withNewer(
+  buckets: readonly FigureBucket[],
+  until: number,
+  rows: readonly ExchangeRecord[],
+  now: number,
+): readonly Slot[] {
+  const step = (buckets[1]?.at ?? 1) - (buckets[0]?.at ?? 0);
+  if (buckets.length === 0 || step <= 0) return [];
+  const shift = Math.max(0, Math.floor((now - until) / step));
+  const slots = [
+    ...buckets.slice(shift),
+    ...Array.from({ length: Math.min(shift, buckets.length) }, (_, index) => ({
+      at: (buckets.at(-1)?.at ?? 0) + (index + 1) * step,
+      count: 0,
+      errors: 0,
+      refused: 0,
+    })),
+  ].map((slot) => ({ ...slot }));
+  const from = slots[0]?.at ?? 0;
+  for (const { at, kind, direction, state } of rows) {
+    if (at < until || kind !== "request" || direction !== "c2s") continue;
+    const slot = slots[Math.min(slots.length - 1, Math.floor((at - from) / step))];
+    if (slot === undefined) continue;
+    slot.count++;
+    if (failures.has(state)) slot.errors++;
+    if (state === "refused") slot.refused++;
+  }
+  return slots;
+}
+
+/** Bars of the last minutes. Drag over some to look at that time only. */
+export function Strip({
+  slots,
+  onBrush,
+}: {
+  readonly slots: readonly Slot[];
+  readonly onBrush: (from: number, to: number) => void;
+}) {
+  const brush = useSignal<{ readonly from: number; readonly to: number } | undefined>(undefined);
+  const [height, width] = [40, 1000];
+  const max = Math.max(1, ...slots.map(({ count }) => count));
+  const step = width / Math.max(1, slots.length);
+  const total = slots.reduce((sum, { count }) => sum + count, 0);
+  const first = slots[0]?.at ?? 0;
+  const slotMs = (slots[1]?.at ?? first + 1) - first;
+  const timeAt = (event: PointerEvent): number => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    return first + ((event.clientX - box.left) / box.width) * slotMs * slots.length;
+  };
+  const xOf = (at: number): number => ((at - first) / slotMs) * step;
+  const shown = brush.value;
+  return (
+    <svg
+      class="strip"
+      viewBox={`0 0 ${width} ${height + 4}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${formatCount(total)} requests since ${formatTime(first)}`}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        brush.value = { from: timeAt(event), to: timeAt(event) };
+      }}
+      onPointerMove={(event) => {
+        if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
+      }}
+      onPointerUp={() => {
+        const range = brush.value;
+        brush.value = undefined;
+        if (range !== undefined && Math.abs(range.to - range.from) > slotMs / 2)
+          onBrush(Math.min(range.from, range.to), Math.max(range.from, range.to));
+      }}
+    >
+      {slots.map(({ at, count, errors, refused }, index) => {
+        const scale = (value: number): number => (value / max) * height;
+        const bars = [
+          ["bar-error", errors],
+          ["bar-refused", refused],
+          ["bar-ok", count - errors - refused],
+        ] as const;
+        let y = height + 4;
+        return bars.map(([name, value]) => {
+          if (value <= 0) return null;
+          y -= scale(value);
+          return (
+            <rect
+              key={`${at} ${name}`}
+              class={name}
+              x={index * step + 0.5}
+              width={step - 1}
+              y={y}
+              height={scale(value)}
+            />
+          );
+        });
+      })}
+      {shown !== undefined && (
+        <rect
+          class="brush"
+          x={Math.min(xOf(shown.from), xOf(shown.to))}
+          width={Math.abs(xOf(shown.to) - xOf(shown.from))}
+          height={height + 4}
+        />
+      )}
+    </svg>
+  );
+}

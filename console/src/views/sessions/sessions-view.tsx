@@ -1,0 +1,180 @@
+import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
+import type { SessionSummary } from "../../../../src/gateway/admin/wire.ts";
+import { Foreign } from "../../parts/foreign.tsx";
+import { Empty, Loading, Problem } from "../../parts/notices.tsx";
+import { WideContent } from "../../parts/wide-content.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { get } from "../../state/api.ts";
+import { useLoaded } from "../../state/load.ts";
+import { go, href, place } from "../../state/route.ts";
+import { formatAge, formatCount, formatMs } from "../../text.ts";
+import { Conversation } from "./conversation.tsx";
+import { Timeline } from "./timeline.tsx";
+
+const windows = [15, 60, 360, 1440, 10_080] as const;
+const windowNames: Readonly<Record<number, string>> = {
+  15: "15 minutes",
+  60: "1 hour",
+  360: "6 hours",
+  1440: "1 day",
+  10080: "7 days",
+};
+
+/** Chooses how far to look back. */
+export function WindowChoice({ view, minutes }: { readonly view: string; readonly minutes: number }) {
+  return (
+    <label class="row-flex soft">
+      Last
+      <select
+        class="field"
+        value={String(minutes)}
+        onChange={({ currentTarget }) => go(href(view, undefined, { minutes: currentTarget.value }))}
+      >
+        {windows.map((one) => (
+          <option key={one} value={String(one)}>
+            {windowNames[one]}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** The window that the address names. */
+export function chosenMinutes(): number {
+  const wanted = Number(place.value.query.get("minutes"));
+  return windows.find((one) => one === wanted) ?? 60;
+}
+
+/** Clients and what they did; one of them as a timeline or a conversation. */
+export function SessionsView() {
+  const { id } = place.value;
+  return id === undefined ? <SessionList /> : <SessionPage filter={id} />;
+}
+
+function SessionList() {
+  const minutes = chosenMinutes();
+  const loaded = useLoaded(String(minutes), (signal) =>
+    get<{ readonly sessions: readonly SessionSummary[] }>("sessions", { minutes }, signal),
+  );
+  const { value, error, isLoading } = loaded.value;
+  return (
+    <main class="view">
+      <div class="head">
+        <h1>Sessions</h1>
+        <span class="spacer" />
+        {isLoading && <span class="spinner" role="status" aria-label="Loading" />}
+        <WindowChoice view="sessions" minutes={minutes} />
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
+        <Problem error={error} />
+        {value !== undefined && value.sessions.length === 0 && (
+          <Empty title="No client connected in this time">
+            <p class="soft">Choose a longer time, or connect a client.</p>
+          </Empty>
+        )}
+        {value !== undefined && value.sessions.length > 0 && <SessionTable sessions={value.sessions} />}
+      </div>
+    </main>
+  );
+}
+
+function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary[] }) {
+  const now = Date.now();
+  return (
+    <div class="panel">
+      <WideContent label="Clients">
+        <table>
+          <thead>
+            <tr>
+              <th>Session</th>
+              <th>Who</th>
+              <th>Route</th>
+              <th>Used</th>
+              <th class="right">Calls</th>
+              <th class="right">Errors</th>
+              <th class="right">Refused</th>
+              <th class="right">Lasted</th>
+              <th class="right">Last seen</th>
+            </tr>
+          </thead>
+          <tbody>
+            {sessions.map((one) => (
+              <tr key={one.filter}>
+                <td>
+                  <a class="mono" href={href("sessions", one.filter)}>
+                    <u>{one.session ?? "no session"}</u>
+                  </a>
+                </td>
+                <td>
+                  <Foreign text={one.principal} />
+                </td>
+                <td>
+                  <Foreign text={one.route} />{" "}
+                  <span class="faint">
+                    {one.revision} {one.transport}
+                  </span>
+                </td>
+                <td class="soft">
+                  <Foreign text={one.targets.join(", ")} />
+                </td>
+                <td class="right">{formatCount(one.calls)}</td>
+                <td class={`right${one.errors > 0 ? " bad-text" : ""}`}>{formatCount(one.errors)}</td>
+                <td class="right">{formatCount(one.refused)}</td>
+                <td class="right">{formatMs(one.lastAt - one.firstAt)}</td>
+                <td class="right">{formatAge(one.lastAt, now)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </WideContent>
+    </div>
+  );
+}
+
+const maxExchanges = 1000;
+
+function SessionPage({ filter }: { readonly filter: string }) {
+  const loaded = useLoaded(filter, (signal) =>
+    get<{ readonly exchanges: readonly ExchangeRecord[]; readonly next?: string }>(
+      "exchanges",
+      { filter, order: "newest", limit: maxExchanges },
+      signal,
+    ),
+  );
+  const { value, error } = loaded.value;
+  const exchanges = value?.exchanges.toReversed() ?? [];
+  return (
+    <main class="view">
+      <div class="head">
+        <a class="button bare" href={href("sessions")}>
+          ← Sessions
+        </a>
+        <h1 class="mono cut">
+          <Foreign text={filter} />
+        </h1>
+        <span class="spacer" />
+        <a class="button" href={href("live", undefined, { filter })}>
+          Show in the list
+        </a>
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Session">
+        <Problem error={error} />
+        {value === undefined && error === undefined && <Loading what="Reading the session…" />}
+        {value?.next !== undefined && (
+          <p class="soft">Only the newest {formatCount(maxExchanges)} messages are shown.</p>
+        )}
+        {value !== undefined && exchanges.length === 0 && <Empty title="Nothing is recorded of this session" />}
+        {exchanges.length > 0 && (
+          <Tabs
+            label="Ways to look at the session"
+            tabs={[
+              { name: "Timeline", content: () => <Timeline exchanges={exchanges} /> },
+              { name: "Conversation", content: () => <Conversation exchanges={exchanges} /> },
+            ]}
+          />
+        )}
+      </div>
+    </main>
+  );
+}

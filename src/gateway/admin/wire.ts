@@ -1,0 +1,75 @@
+/** What the admin API answers, for the API and the console alike. Nothing here needs Node. */
+import type { ExchangeRecord } from "../../recorder/contract.ts";
+
+/** Counts and latencies of one tool, prompt, resource or method. */
+export interface TargetFigures {
+  readonly route: string;
+  readonly method: string;
+  readonly target?: string;
+  readonly count: number;
+  readonly errors: number;
+  readonly refused: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  readonly p99Ms?: number;
+  readonly maxMs?: number;
+  readonly bytes: number;
+}
+
+/** Counts and latencies of the requests of a caller on a route. */
+export interface TrafficEdge {
+  readonly principal: string;
+  readonly route: string;
+  readonly count: number;
+  readonly errors: number;
+  readonly refused: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  readonly p99Ms?: number;
+}
+
+/** Requests in one part of the window. */
+export interface FigureBucket {
+  readonly at: number;
+  readonly count: number;
+  readonly errors: number;
+  readonly refused: number;
+  readonly p95Ms?: number;
+}
+
+/** What a window of traffic amounts to. */
+export interface Figures {
+  readonly from: number;
+  readonly to: number;
+  /** False if there was more than could be counted: then only the newest part was. */
+  readonly complete: boolean;
+  readonly requests: number;
+  readonly errors: number;
+  readonly refused: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+  readonly p99Ms?: number;
+  readonly buckets: readonly FigureBucket[];
+  readonly targets: readonly TargetFigures[];
+  readonly edges: readonly TrafficEdge[];
+  readonly slowest: readonly ExchangeRecord[];
+  readonly refusals: readonly { readonly rule: string; readonly count: number }[];
+}
+
+/** What one client did: the exchanges of a session, or those of a caller of a route that has no sessions. */
+export interface SessionSummary {
+  /** A filter that finds its exchanges. */
+  readonly filter: string;
+  readonly session?: string;
+  readonly principal: string;
+  readonly route: string;
+  readonly revision: string;
+  readonly transport: string;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  readonly calls: number;
+  readonly errors: number;
+  readonly refused: number;
+  /** Names of the tools, prompts and resources it used, the most frequent first. */
+  readonly targets: readonly string[];
+}

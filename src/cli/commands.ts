@@ -181,6 +181,42 @@ export const commands = {
     exits: ["ok", "usage", "unreachable"],
     exitTexts: { unreachable: "No gateway answers there." },
   },
+  intercept: {
+    usage: ["intercept FILTER [--timeout TIME] [--on-timeout block|continue] [--url URL]"],
+    summary: "hold messages of a running gateway, and edit, drop or answer them",
+    about: [
+      "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: let it go, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays. Policy and validation judge what you let go.",
+      "FILTER is a filter of `headgate traffic`; `~q` selects requests, `~s` answers, `~a` everything. Terms about what is known only afterwards, such as `dur:` or `decision:`, are refused.",
+      "A message that nobody decides about in time is refused, or goes on with `--on-timeout continue`. When this command ends, held messages go on. At most 100 messages are held; others are refused meanwhile.",
+      "The gateway must run on this machine as the same user.",
+    ],
+    options: {
+      timeout: { type: "string", value: "TIME", text: "How long a message is held at most. Default: 5m." },
+      "on-timeout": {
+        type: "string",
+        value: "ACTION",
+        text: "What happens then: `block` refuses the message, `continue` lets it go. Default: block.",
+      },
+      url: {
+        type: "string",
+        value: "URL",
+        text: `Address of the gateway's admin paths. Default: ${defaultAdminUrls.join(" or ")}, where one answers.`,
+      },
+    },
+    examples: [
+      {
+        text: "Look at every call of a tool before it reaches the server",
+        command: "headgate intercept 'tool:delete_* ~q'",
+      },
+      { text: "Change what a tool answers", command: "headgate intercept 'tool:search ~s'" },
+    ],
+    exits: ["ok", "failed", "usage", "unreachable"],
+    exitTexts: {
+      ok: "Ended by q, Ctrl+C or the end of input.",
+      failed: "The gateway ended first.",
+      unreachable: "No gateway answers there.",
+    },
+  },
   stdio: {
     usage: ["stdio --upstream URL", "stdio -- COMMAND [ARGS…]", "stdio --config FILE"],
     summary: "serve one MCP client over standard input and output",
@@ -402,7 +438,7 @@ export type CommandName = keyof typeof commands;
 
 /** The commands by what they are for, as the help lists them. */
 export const commandGroups: readonly { readonly title: string; readonly names: readonly CommandName[] }[] = [
-  { title: "Serve", names: ["run", "console", "stdio"] },
+  { title: "Serve", names: ["run", "stdio", "console", "intercept"] },
   { title: "Configure", names: ["check", "doctor", "schema", "key"] },
   { title: "Talk to a server", names: ["tools", "call", "resources", "prompts"] },
   { title: "Look at recorded traffic, and try changes on it", names: ["traffic", "replay", "diff", "policy", "drift"] },

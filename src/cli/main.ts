@@ -13,6 +13,7 @@ const lastWritesMs = 2000;
 /** Every command, imported only when it is called: a fast start matters more than shared modules. */
 const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
   run: async () => (await import("./serve/run.ts")).run,
+  intercept: async () => (await import("./serve/intercept.ts")).intercept,
   console: async () => (await import("./serve/console.ts")).openConsole,
   stdio: async () => (await import("./serve/stdio.ts")).stdio,
   check: async () => (await import("./serve/check.ts")).check,

@@ -25,6 +25,7 @@ import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
+import { createHolds } from "./wiring/holds.ts";
 import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
@@ -125,7 +126,11 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const listeners: HttpListener[] = [];
   const services = openServices(config, options, () => running);
   const { context, log, audit, telemetry, heldMessages } = services;
-  let interceptors = services.composeInterceptors(options.interceptors ?? []);
+  let interceptors = options.interceptors ?? [];
+  const holds = createHolds(heldMessages, () => {
+    if (closing === undefined) table.prepare(running, stepsOf(interceptors)).commit(running.shutdown.grace);
+  });
+  const stepsOf = (own: readonly MessageInterceptor[]) => services.composeInterceptors([...own, ...holds.interceptors]);
   const concurrency = concurrencyLimitsOf(config);
   const authentications = createRouteAuthentications(services.identity);
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
@@ -138,12 +143,12 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     },
   });
   authentications.prepare(config)();
-  table.prepare(config, interceptors).commit(config.shutdown.grace);
+  table.prepare(config, stepsOf(interceptors)).commit(config.shutdown.grace);
   const readiness = () => ({
     isReady: closing === undefined,
     routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
   });
-  const admin = openAdmin(services, options, () => running, readiness);
+  const admin = openAdmin(services, holds, options, () => running, readiness);
   const router = createHttpRouter(
     context,
     {
@@ -178,12 +183,11 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
     if (exposure !== undefined) return { ok: false, problem: `${running.listen.host}: ${exposure}` };
     try {
-      const steps =
-        changes.interceptors === undefined ? interceptors : services.composeInterceptors(changes.interceptors);
+      const { interceptors: own = interceptors } = changes;
       const applyAuthentication = authentications.prepare(applicable);
-      const prepared = table.prepare(applicable, steps);
+      const prepared = table.prepare(applicable, stepsOf(own));
       running = applicable;
-      interceptors = steps;
+      interceptors = own;
       services.followLog(applicable);
       audit.follow(applicable.audit);
       telemetry.follow(applicable.secrets);

@@ -5,6 +5,7 @@ import { createApiRouter } from "./admin/api-router.ts";
 import { consoleRoot, hasConsole } from "./admin/console-files.ts";
 import { createQueryThread, queryTargetOf } from "./admin/queries/query-thread.ts";
 import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
+import type { Holds } from "./wiring/holds.ts";
 import type { Services } from "./services.ts";
 
 /** Everything that operators reach. */
@@ -20,6 +21,7 @@ export interface OpenAdmin {
 /** Opens the admin paths of a gateway. */
 export function openAdmin(
   { context, heldMessages }: Services,
+  holds: Holds,
   options: { readonly adminToken?: string | undefined; readonly adminOnSamePort?: boolean; readonly version?: string },
   running: () => Config,
   readiness: () => Readiness,
@@ -38,6 +40,7 @@ export function openAdmin(
     signIn,
     queries,
     heldMessages,
+    holds,
     health: () => readiness().routes,
   });
   return {

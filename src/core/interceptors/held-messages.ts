@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../errors.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { BlockOptions, MessageChange } from "./action.ts";
+import type { BlockOptions, MessageChange, MockAnswer } from "./action.ts";
 import type { ChangeOutcome } from "./change.ts";
 import type { MessagePhase } from "./interceptor.ts";
 
@@ -41,7 +41,13 @@ export type Release =
   | { readonly type: "resume"; readonly reason: string }
   | { readonly type: "modify"; readonly message: Message }
   | { readonly type: "block"; readonly error: ErrorCode; readonly reason: string; readonly code?: number }
+  | { readonly type: "answer"; readonly answer: MockAnswer }
   | { readonly type: "cancelled"; readonly reason: string };
+
+/** A message has been held, or is held no longer. */
+export type HeldMessageEvent =
+  | { readonly type: "held"; readonly held: HeldMessage }
+  | { readonly type: "released"; readonly id: string; readonly as: Release["type"] };
 
 /** Whether a decision was accepted; not if the id is unknown or already decided, or the change is refused. */
 export type HeldMessageResult = { readonly ok: true } | { readonly ok: false; readonly problem: string };
@@ -54,6 +60,8 @@ interface Entry {
 
 const taken: HeldMessageResult = { ok: true };
 const unknown: HeldMessageResult = { ok: false, problem: "no message is held under this id" };
+
+const unanswerable: HeldMessageResult = { ok: false, problem: "a notification has no answer; let it go or drop it" };
 
 const full: Release = { type: "block", error: "overloaded", reason: "too many messages are held" };
 const closed: Release = {
@@ -70,6 +78,7 @@ export class HeldMessages {
   readonly #options: HeldMessagesOptions;
   readonly #maxHeld: number;
   readonly #entries = new Map<string, Entry>();
+  readonly #listeners = new Set<(event: HeldMessageEvent) => void>();
   #isClosed = false;
 
   /** @internal */
@@ -101,6 +110,30 @@ export class HeldMessages {
     return this.#decide(id, { ...facts, type: "block", error: "policy_denied" });
   }
 
+  /** Answers a held request in the peer's place, or replaces a held response. */
+  answer(id: string, answer: MockAnswer): HeldMessageResult {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return unknown;
+    return entry.held.message.kind === "notification" ? unanswerable : this.#decide(id, { type: "answer", answer });
+  }
+
+  /** Calls back when a message is held or released; the returned function ends that. */
+  watch(listener: (event: HeldMessageEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  /**
+   * Lets everything go that an interceptor holds.
+   * @internal
+   */
+  releaseOf(interceptor: string, reason: string): void {
+    for (const { held, release } of this.#entries.values())
+      if (held.interceptor === interceptor) release({ type: "resume", reason });
+  }
+
   /**
    * Refuses all held messages, and new ones from now on.
    * @internal
@@ -126,8 +159,11 @@ export class HeldMessages {
       // Removed at once, so that a second decision is told the message is no longer held.
       this.#entries.delete(id);
       resolve(outcome);
+      this.#tell({ type: "released", id, as: outcome.type });
     };
-    this.#entries.set(id, { held: { ...facts, id, since, deadline: since + timeoutMs }, change, release });
+    const held: HeldMessage = { ...facts, id, since, deadline: since + timeoutMs };
+    this.#entries.set(id, { held, change, release });
+    this.#tell({ type: "held", held });
     const stopTimer = setTimer(timeoutMs, () => release(deadlinePassed(holding)));
     const stopListening = holding.exchange.cancellation.onCancel((reason) => {
       release({ type: "cancelled", reason });
@@ -136,6 +172,10 @@ export class HeldMessages {
     stopTimer();
     stopListening();
     return outcome;
+  }
+
+  #tell(event: HeldMessageEvent): void {
+    for (const listener of this.#listeners) listener(event);
   }
 
   #decide(id: string, release: Release): HeldMessageResult {

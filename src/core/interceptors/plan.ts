@@ -55,6 +55,8 @@ export function planRelease(invocation: Invocation, release: Release): ActionPla
       return planChange(release.message);
     case "block":
       return planBlock(invocation, release);
+    case "answer":
+      return planMock(invocation, release.answer, "answered by hand");
     case "cancelled":
       return planCancel(release.reason);
   }

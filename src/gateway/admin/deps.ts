@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { Holds } from "../wiring/holds.ts";
 import type { QueryThread } from "./queries/query-thread.ts";
 import type { SignIn } from "./sign-in.ts";
 
@@ -19,6 +20,7 @@ export interface AdminDeps {
   /** The recordings of this gateway. */
   readonly queries: QueryThread;
   readonly heldMessages: HeldMessages;
+  readonly holds: Holds;
   /** The state of each route's upstream, by route name. */
   readonly health: () => Readonly<Record<string, string>>;
 }

@@ -1,4 +1,5 @@
 import type { Endpoint } from "../endpoint.ts";
+import { decideHold, followHolds, listHolds } from "./holds.ts";
 import { followTraffic } from "./live.ts";
 import { aboutGateway, signInByTicket, signOut } from "./session.ts";
 import { explainExchange, getExchange, getFigures, listExchanges, listSessions } from "./traffic.ts";
@@ -14,4 +15,7 @@ export const endpoints: readonly Endpoint[] = [
   listSessions,
   getFigures,
   followTraffic,
+  listHolds,
+  followHolds,
+  decideHold,
 ];

@@ -1,0 +1,174 @@
+import { once } from "node:events";
+import * as z from "zod";
+
+import type { HeldMessage, HeldMessageResult, HeldMessages } from "../../../core/interceptors/held-messages.ts";
+import { GatewayError } from "../../../errors.ts";
+import { duration } from "../../../lib/duration.ts";
+import { messageBytes } from "../../../protocol/message.ts";
+import { metadataOf } from "../../../protocol/metadata.ts";
+import { defineEndpoint, defineEventStream } from "../endpoint.ts";
+import { nothing } from "../schemas.ts";
+
+/** A message that waits for a decision. */
+const held = z.strictObject({
+  id: z.string(),
+  interceptor: z.string().describe("What holds it."),
+  reason: z.string().optional(),
+  exchange: z.string().describe("The label of its exchange."),
+  route: z.string(),
+  principal: z.string(),
+  direction: z.enum(["c2s", "s2c"]),
+  phase: z.enum(["request", "response"]),
+  method: z.string().optional(),
+  target: z.string().optional().describe("The tool, prompt or resource."),
+  since: z.number().describe("In milliseconds since 1970."),
+  deadline: z.number(),
+  onTimeout: z.enum(["block", "continue"]),
+  text: z.string().describe("The message, byte for byte."),
+});
+
+/** {@link held}, as commands read it. */
+export type HeldView = z.output<typeof held>;
+
+const released = z.strictObject({
+  id: z.string(),
+  as: z.enum(["resume", "modify", "block", "answer", "cancelled"]),
+});
+
+const answer = z.union([
+  z.strictObject({ result: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ error: z.strictObject({ code: z.int(), message: z.string(), data: z.unknown().optional() }) }),
+]);
+
+/** What somebody decides about a held message. */
+const holdDecision = z.union([
+  z.strictObject({ action: z.literal("continue") }),
+  z
+    .strictObject({ action: z.literal("modify"), text: z.string() })
+    .describe("`text` is the whole message; kind and id must stay."),
+  z.strictObject({
+    action: z.literal("modify"),
+    set: z.record(z.string(), z.unknown()).default({}).describe("Values by JSON Pointer; every other byte stays."),
+    remove: z.array(z.string()).default([]),
+  }),
+  z.strictObject({ action: z.literal("block"), reason: z.string().max(1000).default("refused by hand") }),
+  z.strictObject({ action: z.literal("answer"), answer }),
+]);
+
+/** {@link holdDecision}, as commands write it. */
+export type HoldDecision = z.input<typeof holdDecision>;
+
+/** `GET /holds`: the messages that wait for a decision. */
+export const listHolds = defineEndpoint({
+  method: "GET",
+  path: "/holds",
+  name: "listHolds",
+  summary: "List the messages that are held, the oldest first.",
+  right: "bodies",
+  pathSchema: nothing,
+  query: nothing,
+  result: z.strictObject({ held: z.array(held) }),
+  handle: (_request, { heldMessages }) => ({ held: heldMessages.list().map(toView) }),
+});
+
+/** `GET /holds/events`: held messages as they come; with a filter, it holds what matches. */
+export const followHolds = defineEventStream({
+  method: "GET",
+  path: "/holds/events",
+  name: "followHolds",
+  summary:
+    "Follow held messages. With `filter`, messages that match are held as long as this stream is open, and only they are shown.",
+  right: "operate",
+  pathSchema: nothing,
+  query: z.strictObject({
+    filter: z.string().max(10_000).optional(),
+    timeout: duration.prefault("5m"),
+    onTimeout: z.enum(["block", "continue"]).default("block"),
+  }),
+  events: { open: z.strictObject({ held: z.array(held) }), held, released },
+  handle: async ({ query, signal, caller }, { heldMessages, holds, log }, sink) => {
+    const { filter, timeout: timeoutMs, onTimeout } = query;
+    const hold = filter === undefined ? undefined : await holds.open({ filter, timeoutMs, onTimeout });
+    if (hold?.ok === false) throw new GatewayError("invalid_params", hold.problem);
+    const isShown = ({ interceptor }: HeldMessage): boolean => hold === undefined || interceptor === hold.name;
+    const shown = new Set<string>();
+    const stop = heldMessages.watch((event) => {
+      if (event.type === "held" && isShown(event.held)) {
+        shown.add(event.held.id);
+        sink.send("held", toView(event.held));
+      } else if (event.type === "released" && (shown.delete(event.id) || hold === undefined)) {
+        sink.send("released", { id: event.id, as: event.as });
+      }
+    });
+    if (hold !== undefined) log.info({ caller: caller.name, hold: hold.name, filter }, "holding messages");
+    const already = heldMessages.list().filter(isShown);
+    for (const { id } of already) shown.add(id);
+    sink.send("open", { held: already.map(toView) });
+    try {
+      if (!signal.aborted) await once(signal, "abort");
+    } finally {
+      stop();
+      hold?.close();
+      if (hold !== undefined) log.info({ caller: caller.name, hold: hold.name }, "holding no more");
+    }
+  },
+});
+
+/** `POST /holds/{id}`: decides about a held message. */
+export const decideHold = defineEndpoint({
+  method: "POST",
+  path: "/holds/{id}",
+  name: "decideHold",
+  summary: "Let a held message go, change it, refuse it, or answer it.",
+  right: "operate",
+  pathSchema: z.strictObject({ id: z.string().max(1000) }),
+  query: nothing,
+  body: holdDecision,
+  result: nothing,
+  handle: ({ path: { id }, body, caller }, { heldMessages, log }) => {
+    const outcome = decide(heldMessages, id, body);
+    if (!outcome.ok) {
+      const isGone = heldMessages.list().every((one) => one.id !== id);
+      throw new GatewayError(isGone ? "not_found" : "invalid_params", outcome.problem);
+    }
+    log.info({ caller: caller.name, held: id, action: body.action }, "decided about a held message");
+    return {};
+  },
+});
+
+function decide(heldMessages: HeldMessages, id: string, decision: z.output<typeof holdDecision>): HeldMessageResult {
+  switch (decision.action) {
+    case "continue":
+      return heldMessages.resume(id);
+    case "modify": {
+      const change =
+        "text" in decision ? { bytes: Buffer.from(decision.text) } : { set: decision.set, remove: decision.remove };
+      return heldMessages.modify(id, change);
+    }
+    case "block":
+      return heldMessages.block(id, { reason: decision.reason });
+    case "answer":
+      return heldMessages.answer(id, decision.answer);
+  }
+}
+
+function toView(message: HeldMessage): HeldView {
+  const { id, interceptor, reason, exchange, direction, phase, since, deadline, onTimeout } = message;
+  const { method, target } = metadataOf(exchange.message);
+  return {
+    id,
+    interceptor,
+    ...(reason === undefined ? {} : { reason }),
+    exchange: exchange.id,
+    route: exchange.route,
+    principal: exchange.principal.id,
+    direction: direction === "client-to-server" ? "c2s" : "s2c",
+    phase,
+    ...(method === undefined ? {} : { method }),
+    ...(target === undefined ? {} : { target: target.name }),
+    since,
+    deadline,
+    onTimeout,
+    text: messageBytes(message.message).toString(),
+  };
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+
+import type { HeldView } from "../../src/gateway/admin/endpoints/holds.ts";
+import { openAdmin } from "../support/admin.ts";
+import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
+
+/** A call of the demo's `add`, which answers with the sum. */
+const sum = (id: number): unknown => toolCall(id, "add", { arguments: { a: 2, b: 40 } });
+
+/** The ways to decide, and what the client then gets. */
+const decisions = [
+  ["continue", {}, { result: { structuredContent: { sum: 42 } } }],
+  ["modify", { set: { "/params/arguments/b": 1 } }, { result: { structuredContent: { sum: 3 } } }],
+  ["modify", { text: JSON.stringify(toolCall(1, "add", { arguments: { a: 1, b: 1 } })) }, { result: {} }],
+  ["block", { reason: "not now" }, { error: { code: 4030, message: "not now" } }],
+  ["answer", { answer: { result: { content: [] } } }, { result: { content: [] } }],
+  ["answer", { answer: { error: { code: 7, message: "mine" } } }, { error: { code: 7, message: "mine" } }],
+] as const;
+
+describe("held messages over the admin API", () => {
+  it.each(decisions)("[SC-063] are decided with %s %j", async (action, more, expected) => {
+    await using admin = await openAdmin();
+    await using stream = await admin.stream("/holds/events?filter=tool:add%20~q");
+    expect(await nextMessage(stream)).toEqual({ held: [] });
+    const session = await openSession(admin.url);
+    const answer = session.post(sum(1));
+    const held = (await nextMessage(stream)) as HeldView;
+    expect(held).toMatchObject({ method: "tools/call", target: "add", direction: "c2s", phase: "request" });
+    expect(JSON.parse(held.text)).toEqual(sum(1));
+    expect((await admin.ask("/holds")).json).toEqual({ held: [held] });
+    expect(await admin.send(`/holds/${held.id}`, { action, ...more })).toMatchObject({ status: 200 });
+    expect((await answer).json).toMatchObject({ id: 1, ...expected });
+    expect(await nextMessage(stream)).toMatchObject({ id: held.id });
+    expect(await admin.send(`/holds/${held.id}`, { action: "continue" })).toMatchObject({ status: 404 });
+  });
+
+  it.each([
+    [{ action: "modify", text: '{"jsonrpc":"2.0","id":2,"method":"tools/call"}' }, "the id cannot change"],
+    [{ action: "modify", text: "not JSON" }, ""],
+    [{ action: "modify", set: { "/nowhere/deep": 1 } }, ""],
+    [{ action: "answer", answer: {} }, ""],
+    [{ action: "explode" }, ""],
+  ])("stay held when the decision %j cannot be carried out", async (decision, problem) => {
+    await using admin = await openAdmin();
+    await using stream = await admin.stream("/holds/events?filter=tool:add%20~q&timeout=1m");
+    await nextMessage(stream);
+    const session = await openSession(admin.url);
+    const answer = session.post(sum(1));
+    const { id } = (await nextMessage(stream)) as HeldView;
+    const refused = await admin.send(`/holds/${id}`, decision);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain(problem);
+    await admin.send(`/holds/${id}`, { action: "continue" });
+    expect((await answer).json).toMatchObject({ result: { structuredContent: { sum: 42 } } });
+  });
+
+  it("go on when the stream that holds them ends", async () => {
+    await using admin = await openAdmin();
+    const session = await openSession(admin.url);
+    let answer: ReturnType<typeof session.post>;
+    {
+      await using stream = await admin.stream("/holds/events?filter=tool:add");
+      await nextMessage(stream);
+      answer = session.post(sum(1));
+      await nextMessage(stream);
+    }
+    expect((await answer).json).toMatchObject({ result: { structuredContent: { sum: 42 } } });
+    expect((await admin.ask("/holds")).json).toEqual({ held: [] });
+  });
+});

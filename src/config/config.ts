@@ -102,7 +102,7 @@ export interface HttpUpstreamConfig extends DeepReadonly<
 }
 
 /** All timeouts of a route in milliseconds. */
-export type RouteTimeouts = Config["timeouts"] & { readonly tools: Readonly<Record<string, number>> };
+export type RouteTimeouts = Omit<Config["timeouts"], "body"> & { readonly tools: Readonly<Record<string, number>> };
 
 /** The same type, deeply read-only. */
 export type DeepReadonly<T> = T extends (...values: never[]) => unknown

@@ -77,6 +77,7 @@ describe("a configuration", () => {
       sessions: { idleTimeout: 3_600_000, maxAge: 86_400_000 },
       state: {},
       timeouts: {
+        body: 60_000,
         connect: 10_000,
         quick: 30_000,
         tool: 300_000,

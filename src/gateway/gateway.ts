@@ -283,7 +283,7 @@ function openRouteTable(
   });
 }
 
-function openMainListener({ listen, limits }: Config, handle: RequestListener, log: Logger): Promise<HttpListener> {
+function openMainListener({ listen, limits, timeouts }: Config, handle: RequestListener, log: Logger): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = listen;
   const onCertificate = (problem: string | undefined): void => {
     if (problem === undefined) log.info({}, "reloaded the certificate");
@@ -297,6 +297,7 @@ function openMainListener({ listen, limits }: Config, handle: RequestListener, l
       unixSocket,
       tls,
       headerBytes: limits.headerBytes,
+      bodyMs: timeouts.body,
       onCertificate,
     },
     handle,
@@ -330,7 +331,12 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
   if (adminOnSamePort) return { url, ...adminUrls(main.address, admin) };
   if (config.admin === false) return { url, adminUrl: undefined, consoleUrl: undefined };
   const own = await createHttpListener(
-    { ...config.admin, portSetting: "--admin-port or `admin.port`", headerBytes: config.limits.headerBytes },
+    {
+      ...config.admin,
+      portSetting: "--admin-port or `admin.port`",
+      headerBytes: config.limits.headerBytes,
+      bodyMs: config.timeouts.body,
+    },
     adminListener(admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
   );
   opened.push(own);

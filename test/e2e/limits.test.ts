@@ -1,4 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { connect } from "node:net";
+
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -189,6 +192,28 @@ describe("too many requests at once", () => {
     slow.abort();
     await expect.poll(async () => (await post(at.url, handshake("2025-11-25"))).status).toBe(200);
   });
+
+  it.each(["never begins", "never ends", "comes a byte at a time"])(
+    "a body that %s is answered 408 after `timeouts.body`, and no longer counted",
+    async (how) => {
+      await using at = await bench({ requestsPerPrincipal: 1 }, { timeouts: { body: "1s" } });
+      const { hostname, port } = new URL(at.url);
+      const socket = connect(Number(port), hostname);
+      onTestFinished(() => {
+        socket.destroy();
+      });
+      socket.write(`POST /mcp HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`);
+      if (how === "never ends") socket.write("{");
+      const dripping = how === "comes a byte at a time" ? setInterval(() => socket.write(" "), 50) : undefined;
+      onTestFinished(() => {
+        clearInterval(dripping);
+      });
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      clearInterval(dripping);
+      expect(answer.toString()).toContain("HTTP/1.1 408");
+      await expect.poll(async () => (await post(at.url, handshake("2025-11-25"))).status).toBe(200);
+    },
+  );
 
   it("let cancels pass, which end what runs", async () => {
     await using at = await bench({ requestsPerPrincipal: 1 });

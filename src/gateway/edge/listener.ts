@@ -32,6 +32,8 @@ export interface HttpListenOptions {
       }
     | undefined;
   readonly headerBytes: number;
+  /** How long a client may take to send a request, from its first byte to the last of its body. */
+  readonly bodyMs: number;
   /** Called when a new certificate was loaded, or with the problem. */
   readonly onCertificate?: (problem: string | undefined) => void;
 }
@@ -51,6 +53,11 @@ export interface HttpListener {
 /** Longer than the idle timeout of common load balancers (60 s), so that they close connections first. */
 const keepAliveTimeout = 75_000;
 
+/** How long the headers of a request may take. */
+const headersMs = 60_000;
+/** How late a request that takes too long is noticed at most. */
+const checkMs = 5000;
+
 type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /** Starts to listen. Problems such as a port in use become one-line errors. */
@@ -65,6 +72,10 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
   }
   const common = {
     keepAliveTimeout,
+    // Node answers 408 and closes the connection.
+    requestTimeout: options.bodyMs,
+    headersTimeout: Math.min(headersMs, options.bodyMs),
+    connectionsCheckingInterval: Math.min(checkMs, Math.ceil(options.bodyMs / 4)),
     maxHeaderSize: options.headerBytes,
     IncomingMessage: SyncBodyRequest,
     ServerResponse: ListenerResponse,

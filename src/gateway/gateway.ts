@@ -283,7 +283,11 @@ function openRouteTable(
   });
 }
 
-function openMainListener({ listen, limits, timeouts }: Config, handle: RequestListener, log: Logger): Promise<HttpListener> {
+function openMainListener(
+  { listen, limits, timeouts }: Config,
+  handle: RequestListener,
+  log: Logger,
+): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = listen;
   const onCertificate = (problem: string | undefined): void => {
     if (problem === undefined) log.info({}, "reloaded the certificate");

@@ -9,10 +9,11 @@ import { callOf, kindMessage, type MessageAttempt, messageAttempts } from "./mes
 import { argumentProviders } from "./providers.ts";
 import { type Guard, guards } from "./guards.ts";
 import { type Vault, vaults } from "./upstreams.ts";
-import { listenAttempt, uriAttempts } from "./uris.ts";
+import { closed } from "./vault.ts";
+import { filterAttempts, listenAttempt, uriAttempts } from "./uris.ts";
 
 /** Every attempt by a message alone, in the order in which they are made. */
-export const corpus: readonly MessageAttempt[] = [...messageAttempts, ...uriAttempts];
+export const corpus: readonly MessageAttempt[] = [...messageAttempts, ...filterAttempts, ...uriAttempts];
 
 /** One client, one server and one provider between them. */
 export interface Lane {
@@ -53,9 +54,27 @@ async function record<Attempt extends { readonly name: string }>(
   return through;
 }
 
-/** What counts: with an allow list everything that arrived, else only what was used. */
+/** What counts: with an allow list everything that arrived, else what was used or is about a closed thing by its name. */
 function countedBy({ isAllowList }: Guard, through: readonly string[]): readonly string[] {
-  return isAllowList ? through : through.filter((what) => what.includes("used: "));
+  return isAllowList ? through : through.filter((what) => what.includes("used: ") || isAboutClosed(what));
+}
+
+const closedNames: ReadonlySet<unknown> = new Set(Object.values(closed));
+
+/** Whether a message that arrived asks for a closed thing, spelled as it is. */
+function isAboutClosed(what: string): boolean {
+  const start = what.indexOf('{"');
+  if (start < 0) return false;
+  let message: { readonly method?: unknown; readonly params?: { readonly name?: unknown; readonly uri?: unknown } };
+  try {
+    // Written by our own client and compared member by member.
+    message = JSON.parse(what.slice(start)) as typeof message;
+  } catch {
+    return false;
+  }
+  const { method, params } = message;
+  const isAsking = typeof method === "string" && /^(?:tools\/call|prompts\/get|resources\/\w+)$/u.test(method);
+  return isAsking && (closedNames.has(params?.name) || closedNames.has(params?.uri));
 }
 
 const messageLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, guardBy]) =>

@@ -316,6 +316,14 @@ function reference(members: string): MessageAttempt["text"] {
   return raw('"id":7,"method":"completion/complete"', `"ref":{${members}},"argument":{"name":"a","value":""}`);
 }
 
+/** Notifications that MCP does not define, about closed things. */
+const vendors: readonly MessageAttempt[] = [
+  "notifications/x-acme/run",
+  "notifications/tools/call",
+  "notifications/x",
+  "notifications/",
+].map((method) => ({ name: `${method} of the closed tool`, text: raw(`"method":${q(method)}`, plain) }));
+
 /** Every attempt by a message alone. */
 export const messageAttempts: readonly MessageAttempt[] = [
   ...names,
@@ -327,6 +335,7 @@ export const messageAttempts: readonly MessageAttempt[] = [
   ...others,
   ...kinds,
   ...references,
+  ...vendors,
 ];
 
 /** The attempt that anybody would make first. */

@@ -87,6 +87,24 @@ export const uriAttempts: readonly MessageAttempt[] = targets.flatMap(([name, ur
   ),
 ]);
 
+/** Filters that are not a list of URIs; a lenient server may read them as one. */
+const filterShapes: Readonly<Record<string, (uri: string) => unknown>> = {
+  "a text": (uri) => uri,
+  "an object": (uri) => ({ 0: uri, length: 1 }),
+  "an object by URI": (uri) => ({ [uri]: true }),
+  "a list in a list": (uri) => [[uri]],
+  "a list of objects": (uri) => [{ uri }],
+  "a list with a number": (uri) => [1, uri],
+};
+
+export const filterAttempts: readonly MessageAttempt[] = Object.entries(filterShapes).map(([shape, of]) =>
+  about(
+    `${closed.resource} in ${shape}`,
+    "subscriptions/listen",
+    `"notifications":{"resourceSubscriptions":${JSON.stringify(of(closed.resource))}}`,
+  ),
+);
+
 /** The same as entries of filters. They go last, and once: each opens a stream that stays open. */
 export const listenAttempt: MessageAttempt = about(
   "every spelling at once",

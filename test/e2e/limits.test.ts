@@ -202,15 +202,17 @@ describe("too many requests at once", () => {
       onTestFinished(() => {
         socket.destroy();
       });
-      socket.write(`POST /mcp HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`);
+      socket.write(
+        `POST /mcp HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
+      );
       if (how === "never ends") socket.write("{");
       const dripping = how === "comes a byte at a time" ? setInterval(() => socket.write(" "), 50) : undefined;
       onTestFinished(() => {
         clearInterval(dripping);
       });
-      const [answer] = (await once(socket, "data")) as [Buffer];
+      const [received] = (await once(socket, "data")) as [Buffer];
       clearInterval(dripping);
-      expect(answer.toString()).toContain("HTTP/1.1 408");
+      expect(received.toString()).toContain("HTTP/1.1 408");
       await expect.poll(async () => (await post(at.url, handshake("2025-11-25"))).status).toBe(200);
     },
   );

@@ -60,6 +60,11 @@ describe("default mappings", () => {
     const message = notificationOf("notifications/progress", { progress: 1 });
     const noted = await provider.evaluateRequest(InspectedMessage.of(exchangeWith(message)), calm);
     expect([noted.effect, more.length]).toEqual(["allow", 0]);
+    const vendors = notificationOf("notifications/x-acme/run", {});
+    expect(await provider.evaluateRequest(InspectedMessage.of(exchangeWith(vendors)), calm)).toMatchObject({
+      effect: "deny",
+      refusal: { code: "method_not_mapped" },
+    });
   });
 
   it("refuses methods without a mapping", async () => {

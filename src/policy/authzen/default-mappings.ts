@@ -39,10 +39,12 @@ const serverMethods: ReadonlySet<string> = new Set([
 
 /**
  * Whether a message passes without evaluation (COAZ-MCP binding, "Pass-through Operations"). A request does not become a
- * notification by its name, nor by having no id.
+ * notification by its name, nor by having no id. What a notification means that MCP does not define, only its server
+ * knows, so it does not pass.
  */
 export function isPassThrough({ kind, method = "" }: Message): boolean {
-  return isNotification(kind, method) || (kind === "request" && method === "ping");
+  if (isNotification(kind, method)) return methodFacts(method) !== undefined;
+  return kind === "request" && method === "ping";
 }
 
 /**

@@ -88,6 +88,8 @@ describe("rules in order", () => {
     requestOf("sampling/createMessage", {}),
     requestOf("elicitation/create", {}),
     requestOf("unheard/of", {}),
+    notificationOf("notifications/x-acme/run", {}),
+    notificationOf("notifications/tools/call", { name: "delete_x" }),
   ])("denies other methods in either direction unless a rule allows them: $method", (message) => {
     expect(inShort(asked(rules, message))).toBe("forbidden no_rule_allows -");
   });

@@ -256,7 +256,9 @@ function hasOtherArguments({ bytes, outline }: Message): boolean {
 
 /** Whether a method opens a connection, lists, reports, or follows up on a request that was evaluated before. */
 function isLifecycleMethod(method: string): boolean {
-  return lifecycleMethods.has(method) || method.startsWith("notifications/");
+  if (lifecycleMethods.has(method)) return true;
+  // What a notification means that MCP does not define, only its server knows.
+  return method.startsWith("notifications/") && methodFacts(method) !== undefined;
 }
 
 const lifecycleMethods: ReadonlySet<string> = new Set([

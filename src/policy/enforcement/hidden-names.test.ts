@@ -138,4 +138,16 @@ describe("hidden names", () => {
     });
     expect(asked.filter((method) => method === "resources/subscribe")).toHaveLength(5);
   });
+
+  it.each([
+    { resourceSubscriptions: "a:secret" },
+    { resourceSubscriptions: { 0: "a:secret" } },
+    { resourceSubscriptions: [["a:secret"]] },
+    { resourceSubscriptions: ["c:open", { uri: "a:secret" }] },
+    [{ resourceSubscriptions: ["a:secret"] }],
+  ])("make a listen request unclear that has no list of them: %j", async (notifications) => {
+    const bench = createPolicyBench({ sees });
+    await bench.handle(exchangeWith(requestOf("subscriptions/listen", { notifications }), modern)).catch(() => {});
+    expect(bench.sent).toEqual([]);
+  });
 });

@@ -1,4 +1,5 @@
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
 import { completionReference, hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
@@ -67,11 +68,12 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
    * and left out if it is refused, as if the server did not support it.
    */
   function checkSubscriptions(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
-    const notifications = Object(memberValue(subject.message, "params.notifications")) as object;
-    const wanted: unknown = Reflect.get(notifications, "resourceSubscriptions");
-    const mentions = (Array.isArray(wanted) ? wanted : []).flatMap((uri: unknown, index): ResourceMention[] =>
-      typeof uri === "string" ? [{ uri, path: [...subscriptionsPath, index] }] : [],
-    );
+    const notifications = memberValue(subject.message, "params.notifications") ?? {};
+    const wanted: unknown = isObject(notifications) ? (notifications["resourceSubscriptions"] ?? []) : undefined;
+    // A lenient server may read a single URI, or an object of them, as a list.
+    if (!isStringList(wanted))
+      return evaluator.refuse(subject, "resourceSubscriptions is not a list of URIs", notEvaluable);
+    const mentions = wanted.map((uri, index): ResourceMention => ({ uri, path: [...subscriptionsPath, index] }));
     if (mentions.length === 0) return { type: "pass", message: subject.message, memory };
     const checks = mentions.map(({ uri }) => checkSubscription(subject, uri));
     return andThen(all(checks), (outcomes) => {
@@ -129,6 +131,10 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
       return removeHidden(subject, mentions, undefined);
     },
   };
+}
+
+function isStringList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
 }
 
 const subscriptionsPath = ["params", "notifications", "resourceSubscriptions"] as const;

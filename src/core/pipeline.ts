@@ -19,6 +19,8 @@ export interface Reply {
   readonly retryAfter?: number;
   /** For a caller whose credentials do not suffice. */
   readonly challenge?: Challenge;
+  /** A policy refused the message, and this is the answer that its sender gets instead. */
+  readonly isRefusal?: true;
   /** The input requests in this result passed the pipeline before they were put into it. */
   readonly hasCheckedInputRequests?: true;
 }

@@ -2,13 +2,16 @@
 import { hash } from "node:crypto";
 
 import type { Exchange } from "../core/exchange.ts";
-import { memberBoolean, memberString, memberType, memberValue } from "../protocol/json/read.ts";
+import { gatewayCodeOf } from "../core/outcomes.ts";
+import type { ErrorCode } from "../errors.ts";
+import type { Diagnostic } from "../protocol/diagnostics.ts";
+import { memberBoolean, memberSource, memberString, memberType } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
-import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
+import { clientNameOf, metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
-import type { Frame, FrameContext, FrameDecision, FrameLeg } from "./contract.ts";
+import type { Frame, FrameContext, FrameDecision, FrameLeg, FrameRefusal } from "./contract.ts";
 import { createFrame, type FrameDraft } from "./pack.ts";
 
 /** What was captured of an exchange so far. */
@@ -43,10 +46,22 @@ export interface FrameCaptureDeps {
   readonly onFrame: (frame: FrameDraft, group: Frame[] | undefined) => number | undefined;
 }
 
+/** What is known of something that passed, whether or not it holds a message. An exchange has all of it. */
+export type FrameOrigin = Pick<
+  Exchange,
+  "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent" | "tracking"
+>;
+
 /** Turns messages, decisions and lines of standard error into redacted frames. */
 export interface FrameCapture {
   message(leg: FrameLeg, passing: Frame["passing"], message: Message, exchange: Exchange): void;
   decision(decision: FrameDecision, exchange: Exchange): void;
+  /** A finding about an exchange, or about something that holds no message. */
+  diagnostic(diagnostic: Diagnostic, about: FrameOrigin): void;
+  /** An event, line or body that holds no valid message. */
+  raw(leg: FrameLeg, bytes: Uint8Array, about: FrameOrigin): void;
+  /** An HTTP request that was refused before it brought a message. */
+  refusal(refusal: FrameRefusal, code: ErrorCode, about: FrameOrigin): void;
   /** A request was given up, so it gets no answer. */
   cancelled(exchange: Exchange): void;
   /** A line of a server's standard error. */
@@ -55,7 +70,7 @@ export interface FrameCapture {
 
 const maxContinuations = 10_000;
 
-function capturedOf({ tracking }: Exchange): CapturedExchange | undefined {
+function capturedOf({ tracking }: Pick<Exchange, "tracking">): CapturedExchange | undefined {
   // Only this file writes it.
   return tracking.record as CapturedExchange | undefined;
 }
@@ -95,7 +110,57 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
     if (facts.taskId !== undefined) remember(taskKey(exchange, facts.taskId), operation);
   }
 
+  /** A frame that is not a message. What belongs to no exchange begins one of its own. */
+  function sideFrame(
+    kind: "diagnostic" | "raw" | "http",
+    leg: FrameLeg,
+    about: FrameOrigin,
+  ): { frame: FrameDraft; group: Frame[] | undefined } {
+    let own = capturedOf(about);
+    const direction = about.direction === "client-to-server" ? "c2s" : "s2c";
+    const frame = createFrame(kind, leg, "received", direction, about.id, own?.operation ?? about.id);
+    if (own === undefined && kind !== "diagnostic") {
+      own = { operation: about.id, request: undefined, answer: undefined, group: [] };
+      about.tracking.record = own;
+      const { context, count } = contextOf(about, undefined, []);
+      frame.context = context;
+      if (count > 0) frame.redacted = count;
+    }
+    return { frame, group: own?.group };
+  }
+
+  function addText(frame: FrameDraft, bytes: Uint8Array): void {
+    frame.bytes = bytes.length;
+    if (bytes.length > bodyBytes) {
+      frame.omitted = "size";
+      return;
+    }
+    const clean = redactor.text(Buffer.from(bytes).toString());
+    frame.body = clean.text;
+    if (clean.count > 0) frame.redacted = (frame.redacted ?? 0) + clean.count;
+  }
+
   return {
+    diagnostic: ({ code, severity, message, path }, about) => {
+      const { frame, group } = sideFrame("diagnostic", about.direction === "client-to-server" ? "client" : "upstream", about);
+      const text = redactor.text(message).text;
+      frame.diagnostic = { code, severity, message: text, ...(path === undefined ? {} : { path }) };
+      onFrame(frame, group);
+    },
+    raw: (leg, bytes, about) => {
+      const { frame, group } = sideFrame("raw", leg, about);
+      addText(frame, bytes);
+      onFrame(frame, group);
+    },
+    refusal: (refusal, code, about) => {
+      const { frame, group } = sideFrame("http", "client", about);
+      const http = frame.context?.http;
+      frame.method = http?.method;
+      frame.target = http?.path;
+      frame.gatewayCode = code;
+      frame.refusal = { ...refusal, reason: redactor.text(refusal.reason).text };
+      onFrame(frame, group);
+    },
     message: (leg, passing, message, exchange) => {
       const { kind } = message;
       const isAnswer = kind === "result" || kind === "error";
@@ -116,7 +181,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
         same === undefined && !isTooLarge
           ? redactor.jsonBytes(message.bytes, message.outline.start, message.outline.end)
           : undefined;
-      const context = isFirst ? contextOf(exchange, clean?.secrets ?? []) : undefined;
+      const context = isFirst ? contextOf(exchange, exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
       // The names are in the body too, so if nothing was redacted there, nothing needs to be here.
       const names =
@@ -190,13 +255,6 @@ function setOutcome(frame: FrameDraft, message: Message, { isToolError, resultTy
   } else frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
 }
 
-/** The code of an error that the gateway itself made. */
-function gatewayCodeOf(message: Message): string | undefined {
-  const data = memberValue(message, "error.data");
-  if (typeof data !== "object" || data === null || !("origin" in data) || data.origin !== "gateway") return undefined;
-  return "code" in data && typeof data.code === "string" ? data.code : undefined;
-}
-
 function stateKey({ route }: Exchange, state: string): string {
   return `state ${route} ${hash("sha256", state, "base64")}`;
 }
@@ -212,7 +270,11 @@ interface CapturedContext {
 }
 
 /** Builds the context of an exchange; secrets found in its message are redacted in its headers too. */
-type ContextBuilder = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
+type ContextBuilder = (
+  origin: FrameOrigin,
+  exchange: Exchange | undefined,
+  secrets: readonly string[],
+) => CapturedContext;
 
 const maxCachedContexts = 500;
 
@@ -222,6 +284,7 @@ type ContextOrigin = Pick<Exchange, "route" | "principal" | "session" | "revisio
 /** The last context of a session or principal, and what it was built from. */
 interface CachedContext {
   readonly origin: ContextOrigin;
+  readonly client: string | undefined;
   readonly captured: CapturedContext;
 }
 
@@ -231,19 +294,32 @@ interface CachedContext {
  */
 function createContextBuilder(redactor: Redactor): ContextBuilder {
   const known = new Map<string, CachedContext>();
+  const clientIn = createClientNames();
 
-  return (exchange, secrets) => {
-    const traceId = traceOf(exchange)?.traceId;
-    if (secrets.length > 0 || traceId !== undefined || exchange.parent !== undefined)
-      return buildContext(exchange, redactor, secrets, traceId);
-    const key = exchange.session?.id ?? exchange.principal.id;
+  return (origin, exchange, secrets) => {
+    const traceId = exchange === undefined ? undefined : traceOf(exchange)?.traceId;
+    const client = origin.session?.clientName ?? (exchange === undefined ? undefined : clientIn(exchange.original));
+    if (secrets.length > 0 || traceId !== undefined || origin.parent !== undefined)
+      return buildContext(origin, client, redactor, secrets, traceId);
+    const key = origin.session?.id ?? origin.principal.id;
     const last = known.get(key);
-    if (last !== undefined && isSameOrigin(last.origin, exchange)) return last.captured;
-    const captured = buildContext(exchange, redactor, secrets, undefined);
+    if (last !== undefined && last.client === client && isSameOrigin(last.origin, origin)) return last.captured;
+    const captured = buildContext(origin, client, redactor, secrets, undefined);
     if (known.size >= maxCachedContexts) known.clear();
-    const { route, principal, session, revision, transport } = exchange;
-    known.set(key, { origin: { route, principal, session, revision, transport }, captured });
+    const { route, principal, session, revision, transport } = origin;
+    known.set(key, { origin: { route, principal, session, revision, transport }, client, captured });
     return captured;
+  };
+}
+
+/** Makes a function that reads the client's name from modern messages, which all bring it. */
+function createClientNames(): (message: Message) => string | undefined {
+  let last: { readonly source: string; readonly name: string | undefined } | undefined;
+  return (message) => {
+    const source = memberSource(message, "params._meta.io.modelcontextprotocol/clientInfo");
+    if (source === undefined) return undefined;
+    if (last?.source !== source) last = { source, name: clientNameOf(message) };
+    return last.name;
   };
 }
 
@@ -274,7 +350,8 @@ function includesHeaders(headers: Readonly<Record<string, string>>, others: Read
 }
 
 function buildContext(
-  exchange: Exchange,
+  exchange: FrameOrigin,
+  client: string | undefined,
   redactor: Redactor,
   secrets: readonly string[],
   traceId: string | undefined,
@@ -283,6 +360,7 @@ function buildContext(
   const common = {
     route,
     principal: principal.id,
+    ...(client === undefined ? undefined : { client: redactor.text(client).text }),
     ...(session === undefined ? undefined : { session: session.label }),
     revision,
     transport: transport.type,

@@ -1,3 +1,6 @@
+import { type Outcome, outcomes } from "../core/outcomes.ts";
+import type { Diagnostic } from "../protocol/diagnostics.ts";
+
 /**
  * What a recording consists of.
  *
@@ -9,7 +12,7 @@
  */
 
 /** The format of capture files. Raise it when older readers can no longer read them. */
-export const captureFormat = 1;
+export const captureFormat = 2;
 
 /** What a frame observed. */
 export type FrameKind =
@@ -19,6 +22,12 @@ export type FrameKind =
   | "error"
   /** A decision of a policy or interceptor, in `decision`. */
   | "decision"
+  /** A finding about a message, in `diagnostic`. */
+  | "diagnostic"
+  /** An event, line or body that holds no valid message; `body` has it as it came. */
+  | "raw"
+  /** An HTTP request that was refused before it brought a message, in `refusal`. */
+  | "http"
   /** A line of a server's standard error; not JSON. */
   | "stderr"
   /** `lost` frames are missing here. */
@@ -37,7 +46,9 @@ export interface FrameContext {
   readonly route: string;
   /** The id of the principal; `anonymous` without authentication. */
   readonly principal: string;
-  /** The beginning of the session id, as in log lines; the whole id would be a credential. */
+  /** The name that the client gave itself. */
+  readonly client?: string;
+  /** The session as in log lines; its id would be a credential. */
   readonly session?: string;
   readonly revision: string;
   /** `http`, `sse`, `stdio` or `in-process`. */
@@ -78,6 +89,14 @@ export interface FrameDecision {
   readonly listed?: number;
   readonly hidden?: number;
   readonly durationMs: number;
+}
+
+/** An HTTP request that was refused at the door. */
+export interface FrameRefusal {
+  readonly status: number;
+  readonly reason: string;
+  /** How many more requests were refused like this one, and not recorded one by one. */
+  readonly repeats?: number;
 }
 
 /** One observation. */
@@ -125,30 +144,23 @@ export interface Frame {
   /** The server of a federation that the message is for or from. */
   readonly upstream?: string | undefined;
   readonly decision?: FrameDecision | undefined;
+  readonly diagnostic?: Omit<Diagnostic, "data"> | undefined;
+  readonly refusal?: FrameRefusal | undefined;
   /** For a `gap`: how many frames are missing. */
   readonly lost?: number | undefined;
 }
 
-/**
- * How an exchange ended. A request is `open` until its answer has been sent; `refused` means by a policy or a limit,
- * `failed` an error of the gateway itself, `accepted` a notification that was forwarded, `cancelled` that its
- * sender gave it up, `abandoned` that the gateway stopped first.
- */
-export const exchangeStatuses = [
-  "open",
-  "ok",
-  "tool_error",
-  "input_required",
-  "error",
-  "refused",
-  "failed",
-  "accepted",
-  "cancelled",
-  "abandoned",
-] as const;
+/** How an exchange ended, in the words that log and metrics have too. */
+export type ExchangeStatus = Outcome;
 
-/** One of {@link exchangeStatuses}. */
-export type ExchangeStatus = (typeof exchangeStatuses)[number];
+/** All of them. */
+export const exchangeStatuses = Object.keys(outcomes) as readonly ExchangeStatus[];
+
+/** What an exchange is about. */
+export const exchangeKinds = ["request", "notification", "response", "raw", "http"] as const;
+
+/** One of {@link exchangeKinds}. */
+export type ExchangeKind = (typeof exchangeKinds)[number];
 
 /** One message and everything that happened to it, on both legs. Its stored fields: `exchange-fields.ts`. */
 export interface ExchangeRecord {
@@ -159,10 +171,13 @@ export interface ExchangeRecord {
   /** The number of the first frame. */
   readonly seq: number;
   readonly at: number;
-  readonly kind: "request" | "notification";
+  /** `response` answers no open request, `raw` is no message, and `http` a request that was refused at the door. */
+  readonly kind: ExchangeKind;
   readonly direction: FrameDirection;
+  /** Empty where a refused HTTP request was for no route. */
   readonly route: string;
   readonly principal: string;
+  readonly client?: string;
   readonly session?: string;
   readonly revision: string;
   readonly transport: string;
@@ -182,6 +197,8 @@ export interface ExchangeRecord {
   readonly decision?: "allow" | "change" | "filter" | "deny";
   /** The rule behind that effect. */
   readonly rule?: string;
+  /** The codes of what was found while it was open, each once, separated by spaces. */
+  readonly diagnostic?: string;
   /** From receiving the message to sending its answer; undefined while open. */
   readonly durationMs?: number;
   /** The part of it that was spent upstream. */

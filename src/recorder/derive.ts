@@ -1,4 +1,13 @@
-import type { ExchangeRecord, ExchangeStatus, Frame, FrameDecision, OperationRecord } from "./contract.ts";
+import { outcomeOfCode } from "../core/outcomes.ts";
+import {
+  type ExchangeKind,
+  exchangeKinds,
+  type ExchangeRecord,
+  type ExchangeStatus,
+  type Frame,
+  type FrameDecision,
+  type OperationRecord,
+} from "./contract.ts";
 
 /** An exchange that has not ended. */
 interface OpenExchange {
@@ -6,6 +15,8 @@ interface OpenExchange {
   readonly record: MutableRecord;
   /** When the message was forwarded. */
   forwardedAt: number | undefined;
+  /** Where a policy refused it: before it was forwarded, or by its answer. */
+  refusedIn: FrameDecision["phase"] | undefined;
 }
 
 type MutableRecord = { -readonly [Key in keyof ExchangeRecord]: ExchangeRecord[Key] };
@@ -20,18 +31,6 @@ export interface ExchangeDerivation {
 }
 
 const effectsByStrength: readonly string[] = ["allow", "change", "filter", "deny"];
-
-/** Gateway error codes that are refusals; all others are failures. */
-const refusalCodes: ReadonlySet<string> = new Set([
-  "policy_denied",
-  "policy_unavailable",
-  "insufficient_scope",
-  "unauthenticated",
-  "rate_limited",
-  "overloaded",
-  "too_large",
-  "shutting_down",
-]);
 
 /** Makes a derivation, which holds open exchanges only. */
 export function createDerivation(): ExchangeDerivation {
@@ -53,7 +52,7 @@ export function createDerivation(): ExchangeDerivation {
         const record = startRecord(frame);
         // Frames after the end of an exchange do not change it.
         if (record === undefined) return nothingChanged;
-        own = { first: frame, record, forwardedAt: undefined };
+        own = { first: frame, record, forwardedAt: undefined, refusedIn: undefined };
         open.set(frame.exchange, own);
       }
       applyFrame(own, frame);
@@ -70,7 +69,7 @@ export function deriveComplete(frames: readonly Frame[]): ExchangeRecord | undef
   const [first] = frames;
   const record = first === undefined ? undefined : startRecord(first);
   if (first === undefined || record === undefined) return undefined;
-  const own: OpenExchange = { first, record, forwardedAt: undefined };
+  const own: OpenExchange = { first, record, forwardedAt: undefined, refusedIn: undefined };
   for (const frame of frames) {
     applyFrame(own, frame);
     if (record.state !== "open") return record;
@@ -113,9 +112,10 @@ export function deriveOperation(exchanges: readonly ExchangeRecord[]): Operation
 }
 
 function startRecord(frame: Frame): MutableRecord | undefined {
-  const { context, kind, id, target } = frame;
-  if (context === undefined || (kind !== "request" && kind !== "notification")) return undefined;
-  const { parent, session, traceId } = context;
+  const { context, id, target } = frame;
+  const kind = kindOf(frame);
+  if (context === undefined || kind === undefined) return undefined;
+  const { parent, session, traceId, client } = context;
   const record: MutableRecord = {
     capture: frame.capture,
     id: frame.exchange,
@@ -139,10 +139,17 @@ function startRecord(frame: Frame): MutableRecord | undefined {
   };
   if (parent !== undefined) record.parent = parent;
   if (session !== undefined) record.session = session;
+  if (client !== undefined) record.client = client;
   if (traceId !== undefined) record.traceId = traceId;
   if (id !== undefined) record.rpcId = id;
   if (target !== undefined) record.target = target;
   return record;
+}
+
+/** What an exchange is that begins with this frame; undefined if none does. */
+function kindOf({ kind }: Frame): ExchangeKind | undefined {
+  if (kind === "result" || kind === "error") return "response";
+  return exchangeKinds.find((one) => one === kind);
 }
 
 function applyFrame(own: OpenExchange, frame: Frame): void {
@@ -150,13 +157,33 @@ function applyFrame(own: OpenExchange, frame: Frame): void {
   record.redacted += frame.redacted ?? 0;
   if (frame.omitted !== undefined) record.omitted++;
   if (frame.upstream !== undefined) record.upstream = frame.upstream;
-  if (frame.kind === "decision") applyDecision(record, frame.decision);
+  if (frame.kind === "decision") applyDecision(own, frame.decision);
+  else if (frame.kind === "diagnostic") applyDiagnostic(record, frame.diagnostic?.code ?? "");
+  else if (frame.kind === "http") applyRefusal(record, frame);
+  else if (frame === own.first && record.kind !== "request" && record.kind !== "notification") record.messages++;
   else if (frame.kind === "request" || frame.kind === "notification") applyRequest(own, frame);
   else if (frame.kind === "result" || frame.kind === "error") applyAnswer(own, frame);
 }
 
-function applyDecision(record: MutableRecord, decision: FrameDecision | undefined): void {
+/** What is no message, or answers none, is recorded for what was found about it: that ends it. */
+function applyDiagnostic(record: MutableRecord, code: string): void {
+  const codes = record.diagnostic?.split(" ") ?? [];
+  if (!codes.includes(code)) record.diagnostic = [...codes, code].join(" ");
+  if (record.kind !== "response" && record.kind !== "raw") return;
+  record.state = record.kind === "raw" ? "invalid" : "orphan";
+  record.durationMs = 0;
+}
+
+function applyRefusal(record: MutableRecord, { gatewayCode }: Frame): void {
+  record.state = "refused";
+  record.durationMs = 0;
+  if (gatewayCode !== undefined) record.gatewayCode = gatewayCode;
+}
+
+function applyDecision(own: OpenExchange, decision: FrameDecision | undefined): void {
+  const { record } = own;
   if (decision?.by !== "policy") return;
+  if (decision.effect === "deny" && decision.enforced) own.refusedIn = decision.phase;
   const strength = effectsByStrength.indexOf(decision.effect);
   if (strength < 0 || strength <= effectsByStrength.indexOf(record.decision ?? "")) return;
   // Its strength was found, so it is one of the four.
@@ -187,28 +214,30 @@ function applyAnswer(own: OpenExchange, frame: Frame): void {
   if (frame.passing === "received") {
     if (sentAt !== undefined) record.upstreamMs = elapsedMs(sentAt, frame.mono);
     // The gateway itself sent the request, so this answer ends it.
-    if (first.passing === "sent") finish(record, frame, first);
+    if (first.passing === "sent") finish(own, frame);
     return;
   }
   const isAnswered = record.upstreamMs !== undefined && frame.gatewayCode !== "cancelled";
   if (isAnswered && frame.same === undefined) record.modified = true;
-  finish(record, frame, first);
+  finish(own, frame);
 }
 
-function finish(record: MutableRecord, frame: Frame, first: Frame): void {
+function finish({ record, first, refusedIn }: OpenExchange, frame: Frame): void {
   const { errorCode, gatewayCode } = frame;
-  record.state = finalStatus(record, frame);
+  record.state = finalStatus(
+    refusedIn === "response" || (refusedIn !== undefined && record.upstreamMs === undefined),
+    frame,
+  );
   record.answerBytes = frame.bytes;
   record.durationMs = elapsedMs(first.mono, frame.mono);
   if (errorCode !== undefined) record.errorCode = errorCode;
   if (gatewayCode !== undefined) record.gatewayCode = gatewayCode;
 }
 
-function finalStatus(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {
-  if (gatewayCode === "cancelled") return "cancelled";
-  if (gatewayCode !== undefined) return refusalCodes.has(gatewayCode) ? "refused" : "failed";
-  // A policy may refuse with a tool result, which agents read.
-  if (record.decision === "deny" && record.upstreamMs === undefined) return "refused";
+function finalStatus(isRefused: boolean, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {
+  // A policy may also refuse with a result, or as if there were no such name.
+  if (isRefused) return "refused";
+  if (gatewayCode !== undefined) return outcomeOfCode(gatewayCode);
   return outcome ?? (kind === "error" ? "error" : "ok");
 }
 

@@ -52,6 +52,8 @@ function commonKey(outcome: ExchangeOutcome): number {
     outcome.upstream !== undefined ||
     outcome.decision !== undefined ||
     outcome.rule !== undefined ||
+    outcome.diagnostic !== undefined ||
+    (outcome.kind !== "request" && outcome.kind !== "notification") ||
     outcome.redacted !== 0 ||
     outcome.omitted !== 0
   )

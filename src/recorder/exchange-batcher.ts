@@ -176,8 +176,9 @@ export function createExchangeBatcher(): ExchangeBatcher {
       const [first] = group;
       if (first !== undefined && frame.seq - first.seq >= maxPackSpan) pack(group);
       group.push(frame);
-      // An answer or a notification that goes out is the last frame of an exchange.
-      const isLast = frame.passing === "sent" && frame.kind !== "request" && frame.kind !== "decision";
+      // An answer or a notification that goes out is the last frame of an exchange, and a refused request the only one.
+      const isLast =
+        frame.kind === "http" || (frame.passing === "sent" && frame.kind !== "request" && frame.kind !== "decision");
       if (isLast) {
         pack(group);
         open.delete(group);

@@ -64,6 +64,8 @@ export function createFrame(
     gatewayCode: undefined,
     upstream: undefined,
     decision: undefined,
+    diagnostic: undefined,
+    refusal: undefined,
     lost: undefined,
   };
 }
@@ -93,7 +95,19 @@ interface FrameField {
   readonly read: (reader: ByteReader, frame: FrameDraft, earlier: readonly Frame[], withBodies: boolean) => void;
 }
 
-const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
+const kinds = [
+  "request",
+  "notification",
+  "result",
+  "error",
+  "decision",
+  "stderr",
+  "gap",
+  "end",
+  "diagnostic",
+  "raw",
+  "http",
+] as const satisfies readonly Frame["kind"][];
 
 const outcomes = ["ok", "tool_error", "input_required", "error"] as const;
 
@@ -105,11 +119,13 @@ export const rareFields = [
   "gatewayCode",
   "upstream",
   "decision",
+  "diagnostic",
+  "refusal",
   "lost",
 ] as const satisfies readonly (keyof Frame)[];
 
-/** Flags below the fields: three bits for the kind, one each for leg, passing and direction. */
-const formBits = 6;
+/** Flags below the fields: four bits for the kind, one each for leg, passing and direction. */
+const formBits = 7;
 
 const idField: FrameField = {
   has: ({ id }, { repeated }) => id !== undefined && repeated < 0,
@@ -280,7 +296,7 @@ function readFrame(
 ): FrameDraft {
   const flags = reader.varint();
   const frame = createFrame(
-    kinds[(flags >> 3) & 7] ?? "gap",
+    kinds[(flags >> 3) & 15] ?? "gap",
     (flags & 4) === 0 ? "client" : "upstream",
     (flags & 2) === 0 ? "received" : "sent",
     (flags & 1) === 0 ? "c2s" : "s2c",
@@ -359,6 +375,8 @@ function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelatio
     frame.gatewayCode !== undefined ||
     frame.upstream !== undefined ||
     frame.decision !== undefined ||
+    frame.diagnostic !== undefined ||
+    frame.refusal !== undefined ||
     frame.lost !== undefined ||
     !isExact ||
     (frame.same !== undefined && repeated < 0) ||
@@ -393,6 +411,7 @@ const contextFields = [
   "parent",
   "traceId",
   "http",
+  "client",
 ] as const satisfies readonly (keyof FrameContext)[];
 
 /** Writes a context as a JSON array; -1 stands for a member that is left out. */

@@ -154,7 +154,7 @@ export function captureOf(calls: readonly ToldCall[], id = "capture-1"): Capture
 
   const capture: CaptureRecord = {
     id,
-    format: 1,
+    format: 2,
     writer: "headgate test",
     startedAt: captureStart,
     endedAt: captureStart + mono,

@@ -199,7 +199,7 @@ export function describeReader(name: string, openReader: OpenReader, runs = 12):
         bytes: 150,
       });
       const [head] = await all(reader.export());
-      expect(head).toMatchObject({ type: "capture", format: 1, lost: 2, redacted: 3, omitted: 1 });
+      expect(head).toMatchObject({ type: "capture", format: 2, lost: 2, redacted: 3, omitted: 1 });
     });
   });
 }

@@ -6,7 +6,7 @@ import type { CaptureRecord, Frame, FrameDecision } from "../../src/recorder/con
 export function captureRecord(id: string, more: Partial<CaptureRecord> = {}): CaptureRecord {
   return {
     id,
-    format: 1,
+    format: 2,
     writer: "test",
     startedAt: 1_000_000,
     frames: 0,

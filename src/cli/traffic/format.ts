@@ -47,6 +47,8 @@ const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
   refused: "red",
   failed: "red",
   abandoned: "red",
+  orphan: "yellow",
+  invalid: "yellow",
 };
 
 /** Text in the color of a status. */

@@ -1,13 +1,11 @@
 import { type Exchange, httpFactsOf, type TraceLink } from "../../core/exchange.ts";
-import type { Guard, Reply } from "../../core/pipeline.ts";
+import { type Outcome, outcomeOfCode, outcomeOfReply } from "../../core/outcomes.ts";
+import type { Guard } from "../../core/pipeline.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { methodNames } from "../../protocol/methods.ts";
 import { type LogFields, type Logger, shortenName } from "../../telemetry/log.ts";
 import { boundedLabel, type CounterChild, type HistogramChild, type Metrics } from "../../telemetry/metrics.ts";
 import { traceOf } from "../../telemetry/trace-context.ts";
-
-/** The outcome of an exchange in metrics and logs. */
-type Outcome = "ok" | "error" | "tool_error" | "failed" | "cancelled" | "accepted";
 
 interface MethodMeters {
   readonly duration: HistogramChild;
@@ -62,18 +60,13 @@ export function createExchangeLog(route: string, metrics: Metrics, log: Logger, 
   return {
     enter: () => undefined,
     answered: (exchange, reply) => {
-      record(exchange, outcomeOf(reply));
+      record(exchange, outcomeOfReply(reply));
       return reply;
     },
     failed: (exchange, { code }) => {
-      record(exchange, code === "cancelled" ? "cancelled" : "failed");
+      record(exchange, outcomeOfCode(code));
     },
   };
-}
-
-function outcomeOf({ message }: Reply): Outcome {
-  if (message === undefined) return "accepted";
-  return message.kind === "error" ? "error" : "ok";
 }
 
 function fieldsOf(

@@ -46,7 +46,9 @@ export function createRefusalWriter(
   { profile, refusalStatus }: RefusalOptions,
   notFound: NotFoundReplies,
 ): WriteRefusal {
-  return (subject, refusal, decisionId) => {
+  return (subject, refusal, decisionId) => ({ ...write(subject, refusal, decisionId), isRefusal: true });
+
+  function write(subject: InspectedMessage, refusal: PolicyRefusal, decisionId: string): Reply {
     const { message, exchange } = subject;
     if (refusal.kind === "hidden" && message.kind === "request") return notFound.replyFor(exchange, message);
     const { coazCode, pingStatus } = kindFacts[refusal.kind];
@@ -65,7 +67,7 @@ export function createRefusalWriter(
     const isForbidden = error.code === "policy_denied" && refusalStatus === "forbidden";
     const status = isForbidden ? (alternateHttp?.status ?? http) : http;
     return toReply(subject, error, jsonrpc, status, refusal.retryAfter);
-  };
+  }
 }
 
 function toError(subject: InspectedMessage, refusal: PolicyRefusal, decisionId: string): GatewayError {

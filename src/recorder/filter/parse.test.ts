@@ -31,7 +31,7 @@ describe("filters", () => {
   it("compare whole names, globs and patterns", () => {
     expect(conditionOf("method:tools/call")).toEqual({ type: "is", field: "method", value: "tools/call" });
     expect(conditionOf("method:tools/*")).toEqual({ type: "like", field: "method", pattern: "tools/*" });
-    expect(conditionOf('principal:"ann lee"')).toEqual({ type: "is", field: "principal", value: "ann lee" });
+    expect(conditionOf('rule:"ann lee"')).toEqual({ type: "is", field: "rule", value: "ann lee" });
     expect(conditionOf("route:/^fi.es$/")).toEqual({ type: "pattern", field: "route", pattern: "^fi.es$" });
   });
 
@@ -70,7 +70,7 @@ describe("filters", () => {
   });
 
   it("have one word for any failure, in several spellings", () => {
-    const any = failed("state", "tool_error", "error", "refused", "failed", "abandoned");
+    const any = failed("state", "tool_error", "error", "refused", "failed", "abandoned", "orphan", "invalid");
     for (const source of ["error", "status:err", "~e", "~c err"]) expect(conditionOf(source)).toEqual(any);
   });
 

@@ -1,6 +1,8 @@
 import { RE2JS } from "re2js";
 
-import { exchangeStatuses, type ExchangeStatus, type FilterCondition, type NumberField } from "../contract.ts";
+import { failedOutcomes } from "../../core/outcomes.ts";
+import { principalNamePattern } from "../../core/principal-name.ts";
+import { exchangeKinds, exchangeStatuses, type ExchangeStatus, type FilterCondition, type NumberField } from "../contract.ts";
 import type { TextField, TextScope } from "../contract.ts";
 
 /** The value of a term: a bare word, a quoted text, or a pattern between slashes. */
@@ -19,8 +21,6 @@ export interface Term {
 /** Says what is wrong with the value of a term. */
 export class TermError extends Error {}
 
-const failures: readonly ExchangeStatus[] = ["tool_error", "error", "refused", "failed", "abandoned"];
-
 /** Everything that can be searched for with `name:value`. */
 export const terms: Readonly<Record<string, Term>> = {
   method: textTerm("method", "method:tools/*"),
@@ -28,7 +28,8 @@ export const terms: Readonly<Record<string, Term>> = {
   prompt: targetTerm("prompts/get", "prompt:review"),
   uri: targetTerm("resources/*", "uri:file:///etc/*"),
   target: textTerm("target", "target:berths"),
-  principal: textTerm("principal", "principal:ann"),
+  principal: { example: "principal:ann", read: readPrincipal },
+  client: textTerm("client", "client:claude-code"),
   session: textTerm("session", "session:3f2a*"),
   route: textTerm("route", "route:files"),
   upstream: textTerm("upstream", "upstream:github"),
@@ -36,6 +37,7 @@ export const terms: Readonly<Record<string, Term>> = {
   status: { example: "status:err", read: readStatus },
   decision: choiceTerm("decision", ["allow", "change", "filter", "deny"], "decision:deny"),
   rule: textTerm("rule", "rule:no-deletes"),
+  diagnostic: { example: "diagnostic:progress.*", read: readDiagnostic },
   code: numberTerm(["errorCode"], parseNumber, "code:-32602"),
   gateway: textTerm("gatewayCode", "gateway:upstream_timeout"),
   dur: numberTerm(["durationMs"], parseMilliseconds, "dur:>500ms"),
@@ -44,7 +46,7 @@ export const terms: Readonly<Record<string, Term>> = {
   since: timeTerm(">=", "since:10m"),
   before: timeTerm("<", "before:2026-11-01"),
   dir: choiceTerm("direction", ["c2s", "s2c"], "dir:s2c"),
-  kind: choiceTerm("kind", ["request", "notification"], "kind:notification"),
+  kind: choiceTerm("kind", exchangeKinds, "kind:http"),
   transport: textTerm("transport", "transport:stdio"),
   revision: textTerm("revision", "revision:2025-*"),
   id: prefixTerm("id", "id:01JC"),
@@ -62,7 +64,7 @@ const isOpen: FilterCondition = { type: "is", field: "state", value: "open" };
 /** Words that have a meaning without a value. */
 export const keywords: Readonly<Record<string, FilterCondition>> = {
   open: isOpen,
-  error: anyState(failures),
+  error: anyState(failedOutcomes),
   denied: { type: "is", field: "decision", value: "deny" },
   modified: { type: "modified" },
   redacted: { type: "number", field: "redacted", is: ">", value: 0 },
@@ -85,7 +87,7 @@ export const mitmproxyFlags: Readonly<Record<string, keyof typeof terms>> = {
 export const mitmproxyBareFlags: Readonly<Record<string, FilterCondition>> = {
   q: isOpen,
   s: { type: "not", of: isOpen },
-  e: anyState(failures),
+  e: anyState(failedOutcomes),
   a: { type: "all", of: [] },
 };
 
@@ -128,10 +130,34 @@ function choiceTerm(field: TextField, choices: readonly string[], example: strin
 }
 
 function readStatus({ text }: TermValue): FilterCondition {
-  if (text === "err") return anyState(failures);
+  if (text === "err") return anyState(failedOutcomes);
   if (!exchangeStatuses.some((name) => name === text))
     throw new TermError(`must be one of ${exchangeStatuses.join(", ")}, or err for any failure`);
   return { type: "is", field: "state", value: text };
+}
+
+/** By the whole id, or by the short name of the principal. */
+function readPrincipal(value: TermValue): FilterCondition {
+  if (value.form === "pattern") return compare("principal", value);
+  const pattern = principalNamePattern(value.text, value.form === "word");
+  // Stores find callers by how their ids end; the pattern then tells names from ids that only end alike.
+  const endings = ["", "*#", "*=", "*/"].map(
+    (start): FilterCondition => ({ type: "like", field: "principal", pattern: start + value.text }),
+  );
+  const isNamed: FilterCondition = {
+    type: "any",
+    of: [compare("principal", value), { type: "pattern", field: "principal", pattern }],
+  };
+  return { type: "all", of: [{ type: "any", of: endings }, isNamed] };
+}
+
+/** An exchange may have several, separated by spaces. */
+function readDiagnostic(value: TermValue): FilterCondition {
+  if (value.form === "pattern") return compare("diagnostic", value);
+  const of = ["", "* "].flatMap((before) =>
+    ["", " *"].map((after) => ({ type: "like", field: "diagnostic", pattern: before + value.text + after }) as const),
+  );
+  return { type: "any", of };
 }
 
 function bodyTerm(scope: TextScope, example: string): Term {

@@ -80,11 +80,18 @@ function patternSql(
   const { field, pattern } = condition;
   if (field === "capture") return matchAll;
   const column = columnOf(field);
-  if (condition.type === "pattern" || !/^[\x20-\x7e]*$/u.test(pattern))
+  if (condition.type === "pattern" || !isAscii(pattern))
     return { sql: `${column} IS NOT NULL`, values: [], isExact: false };
-  const like = pattern.replaceAll(/[%\\_]/gu, String.raw`\$&`).replaceAll(/\*+/gu, "%");
   const word = dialect === "sqlite" ? "LIKE" : "ILIKE";
-  return { sql: `${column} ${word} ? ESCAPE '\\'`, values: [like], isExact: false };
+  return { sql: `${column} ${word} ? ESCAPE '\\'`, values: [likePattern(pattern)], isExact: false };
+}
+
+function isAscii(pattern: string): boolean {
+  return /^[\x20-\x7e]*$/u.test(pattern);
+}
+
+function likePattern(pattern: string): string {
+  return pattern.replaceAll(/[%\\_]/gu, String.raw`\$&`).replaceAll(/\*+/gu, "%");
 }
 
 function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
@@ -121,6 +128,13 @@ export function toDimensionSql(
     const { field, value } = condition;
     if (field === "capture" || exchangeFields[field].table !== table) return undefined;
     return { sql: `${table}.${exchangeFields[field].column} = ?`, values: [value] };
+  }
+  if (condition.type === "like") {
+    const { field, pattern } = condition;
+    // Both databases fold ASCII letters alike; the exchanges found are checked again.
+    if (field === "capture" || exchangeFields[field].table !== table || !isAscii(pattern)) return undefined;
+    const sql = `LOWER(${table}.${exchangeFields[field].column}) LIKE ? ESCAPE '\\'`;
+    return { sql, values: [likePattern(pattern).toLowerCase()] };
   }
   if (condition.type !== "all" && condition.type !== "any") return undefined;
   const parts = condition.of.map((part) => toDimensionSql(part, table));

@@ -3,7 +3,7 @@ import { exchangeFields, fieldsIn, type ExchangeField, type ExchangeTable } from
 import { captureStride, type SqlDatabase } from "./sql-database.ts";
 
 /** The format of stores. Raise it whenever a table changes: stores of another format are refused, not converted. */
-export const storeFormat = 6;
+export const storeFormat = 7;
 
 /** Any number that nothing else uses for an advisory lock. */
 const schemaLock = 7_413_228_541;

@@ -1,0 +1,83 @@
+import type { ErrorCode } from "../errors.ts";
+import { isObject } from "../lib/is-object.ts";
+import { slotOf } from "../protocol/json/outline.ts";
+import { memberBoolean, memberString, memberValue } from "../protocol/json/read.ts";
+import type { Message } from "../protocol/message.ts";
+import type { Reply } from "./pipeline.ts";
+
+/** One row of the table of outcomes. */
+interface OutcomeFacts {
+  /** Whether people who look for failures want to see it. */
+  readonly isFailure: boolean;
+  readonly meaning: string;
+}
+
+/** How a message ended: the words of the log, the metrics and the recording alike. */
+export const outcomes = {
+  open: { isFailure: false, meaning: "not answered yet" },
+  ok: { isFailure: false, meaning: "answered with a result" },
+  tool_error: { isFailure: true, meaning: "answered with a result that has `isError`: the tool failed" },
+  input_required: { isFailure: false, meaning: "answered with a request for input; a retry continues the operation" },
+  error: { isFailure: true, meaning: "answered by the other side with a JSON-RPC error" },
+  refused: { isFailure: true, meaning: "refused by a policy, a limit or a check of the gateway" },
+  failed: { isFailure: true, meaning: "an error of the gateway itself, or the upstream did not answer" },
+  accepted: { isFailure: false, meaning: "a notification that was forwarded" },
+  cancelled: { isFailure: false, meaning: "given up by its sender" },
+  abandoned: { isFailure: true, meaning: "the gateway stopped first" },
+  orphan: { isFailure: true, meaning: "a response that answers no open request" },
+  invalid: { isFailure: true, meaning: "an event, line or body that holds no valid message" },
+} as const satisfies Record<string, OutcomeFacts>;
+
+/** One of the outcomes. */
+export type Outcome = keyof typeof outcomes;
+
+/** The outcomes that count as failures. */
+export const failedOutcomes: readonly Outcome[] = (Object.keys(outcomes) as Outcome[]).filter(
+  (outcome) => outcomes[outcome].isFailure,
+);
+
+/** Errors that are neither a fault of the gateway nor of the upstream: the caller may not, or must send something else. */
+const refusals: ReadonlySet<string> = new Set<ErrorCode>([
+  "policy_denied",
+  "policy_unavailable",
+  "insufficient_scope",
+  "unauthenticated",
+  "rate_limited",
+  "overloaded",
+  "too_large",
+  "shutting_down",
+]);
+
+/** The outcome of a message that the gateway answered with an error of its own. */
+export function outcomeOfCode(code: string): Outcome {
+  return code === "cancelled" ? "cancelled" : refusals.has(code) ? "refused" : "failed";
+}
+
+/** The outcome that a reply leaves. */
+export function outcomeOfReply({ message, isRefusal }: Reply): Outcome {
+  if (isRefusal === true) return "refused";
+  return message === undefined ? "accepted" : outcomeOfAnswer(message);
+}
+
+const isErrorSlot = slotOf("result.isError");
+const resultTypeSlot = slotOf("result.resultType");
+
+/** The outcome that an answer tells of. */
+export function outcomeOfAnswer(answer: Message): Outcome {
+  if (answer.kind === "error") {
+    const code = gatewayCodeOf(answer);
+    return code === undefined ? "error" : outcomeOfCode(code);
+  }
+  const { spans } = answer.outline;
+  if ((spans[isErrorSlot] ?? -1) >= 0 && memberBoolean(answer, "result.isError") === true) return "tool_error";
+  const asks = (spans[resultTypeSlot] ?? -1) >= 0 && memberString(answer, "result.resultType") === "input_required";
+  return asks ? "input_required" : "ok";
+}
+
+/** The code of an error that the gateway itself made; undefined for those of the other side. */
+export function gatewayCodeOf(answer: Message): string | undefined {
+  const data = memberValue(answer, "error.data");
+  if (!isObject(data) || data["origin"] !== "gateway") return undefined;
+  const { code } = data;
+  return typeof code === "string" ? code : undefined;
+}

@@ -5,6 +5,7 @@ import {
   type Transition,
   transitions,
 } from "../../src/sessions/pending/states.ts";
+import { outcomes } from "../../src/core/outcomes.ts";
 import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
 import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
@@ -38,6 +39,16 @@ ${stateNames().map(stateRow).join("\n")}
 
 A response without an open request is *late* or *duplicate* while the end of its request is remembered, and an *orphan*
 afterwards.
+
+## Outcomes
+
+How messages end, in the words of the log, \`headgate_exchanges_total\` and \`headgate traffic\` alike:
+
+| Outcome | Failure | Meaning |
+| --- | --- | --- |
+${Object.entries(outcomes)
+  .map(([outcome, { isFailure, meaning }]) => `| \`${outcome}\` | ${isFailure ? "yes" : "no"} | ${meaning} |`)
+  .join("\n")}
 
 ## Scopes of request ids
 

@@ -179,6 +179,12 @@ export interface Exchange {
   readonly reply: ReplyStream | undefined;
 }
 
+/** What is known of something that passed, whether or not it holds a message. An exchange has all of it. */
+export type MessageOrigin = Pick<
+  Exchange,
+  "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent" | "tracking"
+>;
+
 /** What an exchange is made from. An exchange has all of it too, so one can be derived from another by spreading. */
 export interface ExchangeOptions {
   readonly id: string;

@@ -112,8 +112,8 @@ export class MemberSession {
     const { events, onGone } = this.#deps;
     return {
       message: (message, related, context) => events.message(message, related, context),
-      malformed: (bytes, reason) => {
-        events.malformed(bytes, reason);
+      malformed: (bytes, reason, related, context) => {
+        events.malformed(bytes, reason, related, context);
       },
       error: (error) => {
         events.error(error);

@@ -154,8 +154,8 @@ export class FederatedSessionLink implements UpstreamLink {
       open: (events) => open(options, events),
       events: {
         message: (message, related, context) => this.#received(options, message, related, context),
-        malformed: (bytes, reason) => {
-          this.#events.malformed(bytes, reason);
+        malformed: (bytes, reason, related, context) => {
+          this.#events.malformed(bytes, reason, related, context);
         },
         error: (error) => {
           this.#events.error(error);

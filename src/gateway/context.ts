@@ -18,7 +18,6 @@ import {
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { Seals } from "../lib/sealing.ts";
 import { OpenWork } from "../core/open-work.ts";
-import type { Diagnostic } from "../protocol/diagnostics.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import type { EndedSessions } from "../sessions/ended-sessions.ts";
@@ -53,8 +52,6 @@ export interface GatewayContext {
   readonly newLabel: (session: SessionContext | undefined, message?: Pick<Message, "id" | "kind">) => string;
   /** Counts a message that the gateway refused on a route. */
   readonly countRefusal: (route: string, code: ErrorCode) => void;
-  /** Logs what is wrong with a message that passes all the same. */
-  readonly reportDiagnostics: (exchange: Exchange, diagnostics: readonly Diagnostic[]) => void;
   /** Logs and counts a failed exchange; returns the error. */
   readonly reportFailure: (exchange: Exchange, error: GatewayError) => GatewayError;
 }
@@ -150,10 +147,6 @@ export function createContext(options: ContextOptions): OwnedContext {
     newId: () => `${node}-${(counter++).toString(36)}`,
     newLabel: (session, message = withoutMessage) => labels.labelMessage(session?.label ?? noSession, message),
     countRefusal,
-    reportDiagnostics: ({ id, route }, diagnostics) => {
-      for (const { code, path, message } of diagnostics)
-        log.debug({ exchange: id, route, diagnostic: code, path, reason: shortenName(message) }, "diagnostic");
-    },
     reportFailure: (exchange, error) => {
       countRefusal(exchange.route, error.code);
       logFailure(log, exchange, error);

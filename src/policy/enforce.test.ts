@@ -75,7 +75,10 @@ describe("createEnforcement", () => {
     const bench = createPolicyBench({ request: () => deny() });
     for (const direction of ["client-to-server", "server-to-client"] as const) {
       const notification = notificationOf("notifications/progress", { progressToken: 1, progress: 1 });
-      expect(await bench.handle(exchangeWith(notification, { direction }))).toEqual({ message: undefined, isRefusal: true });
+      expect(await bench.handle(exchangeWith(notification, { direction }))).toEqual({
+        message: undefined,
+        isRefusal: true,
+      });
     }
     expect(bench.sent).toHaveLength(0);
   });

@@ -1,7 +1,7 @@
 // Needed by bench recorder: "recording on against off".
 import { hash } from "node:crypto";
 
-import type { Exchange } from "../core/exchange.ts";
+import type { Exchange, MessageOrigin } from "../core/exchange.ts";
 import { gatewayCodeOf } from "../core/outcomes.ts";
 import type { ErrorCode } from "../errors.ts";
 import type { Diagnostic } from "../protocol/diagnostics.ts";
@@ -46,22 +46,16 @@ export interface FrameCaptureDeps {
   readonly onFrame: (frame: FrameDraft, group: Frame[] | undefined) => number | undefined;
 }
 
-/** What is known of something that passed, whether or not it holds a message. An exchange has all of it. */
-export type FrameOrigin = Pick<
-  Exchange,
-  "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent" | "tracking"
->;
-
 /** Turns messages, decisions and lines of standard error into redacted frames. */
 export interface FrameCapture {
   message(leg: FrameLeg, passing: Frame["passing"], message: Message, exchange: Exchange): void;
   decision(decision: FrameDecision, exchange: Exchange): void;
   /** A finding about an exchange, or about something that holds no message. */
-  diagnostic(diagnostic: Diagnostic, about: FrameOrigin): void;
+  diagnostic(diagnostic: Diagnostic, about: MessageOrigin): void;
   /** An event, line or body that holds no valid message. */
-  raw(leg: FrameLeg, bytes: Uint8Array, about: FrameOrigin): void;
+  raw(leg: FrameLeg, bytes: Uint8Array, about: MessageOrigin): void;
   /** An HTTP request that was refused before it brought a message. */
-  refusal(refusal: FrameRefusal, code: ErrorCode, about: FrameOrigin): void;
+  refusal(refusal: FrameRefusal, code: ErrorCode, about: MessageOrigin): void;
   /** A request was given up, so it gets no answer. */
   cancelled(exchange: Exchange): void;
   /** A line of a server's standard error. */
@@ -110,57 +104,8 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
     if (facts.taskId !== undefined) remember(taskKey(exchange, facts.taskId), operation);
   }
 
-  /** A frame that is not a message. What belongs to no exchange begins one of its own. */
-  function sideFrame(
-    kind: "diagnostic" | "raw" | "http",
-    leg: FrameLeg,
-    about: FrameOrigin,
-  ): { frame: FrameDraft; group: Frame[] | undefined } {
-    let own = capturedOf(about);
-    const direction = about.direction === "client-to-server" ? "c2s" : "s2c";
-    const frame = createFrame(kind, leg, "received", direction, about.id, own?.operation ?? about.id);
-    if (own === undefined && kind !== "diagnostic") {
-      own = { operation: about.id, request: undefined, answer: undefined, group: [] };
-      about.tracking.record = own;
-      const { context, count } = contextOf(about, undefined, []);
-      frame.context = context;
-      if (count > 0) frame.redacted = count;
-    }
-    return { frame, group: own?.group };
-  }
-
-  function addText(frame: FrameDraft, bytes: Uint8Array): void {
-    frame.bytes = bytes.length;
-    if (bytes.length > bodyBytes) {
-      frame.omitted = "size";
-      return;
-    }
-    const clean = redactor.text(Buffer.from(bytes).toString());
-    frame.body = clean.text;
-    if (clean.count > 0) frame.redacted = (frame.redacted ?? 0) + clean.count;
-  }
-
   return {
-    diagnostic: ({ code, severity, message, path }, about) => {
-      const { frame, group } = sideFrame("diagnostic", about.direction === "client-to-server" ? "client" : "upstream", about);
-      const text = redactor.text(message).text;
-      frame.diagnostic = { code, severity, message: text, ...(path === undefined ? {} : { path }) };
-      onFrame(frame, group);
-    },
-    raw: (leg, bytes, about) => {
-      const { frame, group } = sideFrame("raw", leg, about);
-      addText(frame, bytes);
-      onFrame(frame, group);
-    },
-    refusal: (refusal, code, about) => {
-      const { frame, group } = sideFrame("http", "client", about);
-      const http = frame.context?.http;
-      frame.method = http?.method;
-      frame.target = http?.path;
-      frame.gatewayCode = code;
-      frame.refusal = { ...refusal, reason: redactor.text(refusal.reason).text };
-      onFrame(frame, group);
-    },
+    ...createSideFrames({ redactor, bodyBytes, onFrame }, contextOf),
     message: (leg, passing, message, exchange) => {
       const { kind } = message;
       const isAnswer = kind === "result" || kind === "error";
@@ -240,6 +185,69 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
   };
 }
 
+/** Makes the part of a capture that is about what is no message. */
+function createSideFrames(
+  { redactor, bodyBytes, onFrame }: FrameCaptureDeps,
+  contextOf: ContextBuilder,
+): Pick<FrameCapture, "diagnostic" | "raw" | "refusal"> {
+  /** A frame that is not a message. What belongs to no exchange begins one of its own. */
+  function sideFrame(
+    kind: "diagnostic" | "raw" | "http",
+    leg: FrameLeg,
+    about: MessageOrigin,
+  ): { frame: FrameDraft; group: Frame[] | undefined } {
+    let own = capturedOf(about);
+    const direction = about.direction === "client-to-server" ? "c2s" : "s2c";
+    const frame = createFrame(kind, leg, "received", direction, about.id, own?.operation ?? about.id);
+    if (own === undefined && kind !== "diagnostic") {
+      own = { operation: about.id, request: undefined, answer: undefined, group: [] };
+      about.tracking.record = own;
+      const { context, count } = contextOf(about, undefined, []);
+      frame.context = context;
+      if (count > 0) frame.redacted = count;
+    }
+    return { frame, group: own?.group };
+  }
+
+  function addText(frame: FrameDraft, bytes: Uint8Array): void {
+    frame.bytes = bytes.length;
+    if (bytes.length > bodyBytes) {
+      frame.omitted = "size";
+      return;
+    }
+    const clean = redactor.text(Buffer.from(bytes).toString());
+    frame.body = clean.text;
+    if (clean.count > 0) frame.redacted = (frame.redacted ?? 0) + clean.count;
+  }
+
+  return {
+    diagnostic: ({ code, severity, message, path }, about) => {
+      const { frame, group } = sideFrame(
+        "diagnostic",
+        about.direction === "client-to-server" ? "client" : "upstream",
+        about,
+      );
+      const text = redactor.text(message).text;
+      frame.diagnostic = { code, severity, message: text, ...(path === undefined ? {} : { path }) };
+      onFrame(frame, group);
+    },
+    raw: (leg, bytes, about) => {
+      const { frame, group } = sideFrame("raw", leg, about);
+      addText(frame, bytes);
+      onFrame(frame, group);
+    },
+    refusal: (refusal, code, about) => {
+      const { frame, group } = sideFrame("http", "client", about);
+      const http = frame.context?.http;
+      frame.method = http?.method;
+      frame.target = http?.path;
+      frame.gatewayCode = code;
+      frame.refusal = { ...refusal, reason: redactor.text(refusal.reason).text };
+      onFrame(frame, group);
+    },
+  };
+}
+
 function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | undefined): MessageNames {
   if (redactor === undefined) return { id, method, target };
   const plain = (text: string | undefined): string | undefined =>
@@ -271,7 +279,7 @@ interface CapturedContext {
 
 /** Builds the context of an exchange; secrets found in its message are redacted in its headers too. */
 type ContextBuilder = (
-  origin: FrameOrigin,
+  origin: MessageOrigin,
   exchange: Exchange | undefined,
   secrets: readonly string[],
 ) => CapturedContext;
@@ -350,7 +358,7 @@ function includesHeaders(headers: Readonly<Record<string, string>>, others: Read
 }
 
 function buildContext(
-  exchange: FrameOrigin,
+  exchange: MessageOrigin,
   client: string | undefined,
   redactor: Redactor,
   secrets: readonly string[],

@@ -15,7 +15,7 @@ export const labelMeanings = {
   method: "JSON-RPC method, or `other` if no MCP revision has it",
   member: "name of the server among the `upstreams` of the route",
   era: "`legacy` or `modern`",
-  outcome: "how it ended",
+  outcome: "how it ended; of exchanges, see the correlation reference",
   reason: "why it ended",
   leg: "`client` or `upstream`",
   direction: "`in` for received, `out` for sent",

@@ -180,7 +180,7 @@ class ChannelLink implements UpstreamLink {
         this.#receive(bytes);
       },
       malformed: (bytes, reason) => {
-        events.malformed(bytes, reason);
+        events.malformed(bytes, reason, undefined, options.context(this.incarnation));
       },
       closed: (error) => {
         this.#pending.rejectAll(error);
@@ -246,7 +246,13 @@ class ChannelLink implements UpstreamLink {
   #receive(bytes: Buffer): void {
     const outcome = parse(bytes, { revision: this.#revision, mode: "enforce", limits: this.#options.limits });
     if (outcome.ok && outcome.form === "single") this.#queue(() => this.#deliver(outcome.message));
-    else this.#events.malformed(bytes, "not a message of the protocol");
+    else
+      this.#events.malformed(
+        bytes,
+        "not a message of the protocol",
+        undefined,
+        this.#options.context(this.incarnation),
+      );
   }
 
   #deliver(message: Message): void | Promise<void> {

@@ -19,8 +19,8 @@ export interface LinkEvents {
     context: TransportContext,
     member?: string,
   ): void | Promise<void>;
-  /** Bytes that are not a message: logged and counted, never forwarded. */
-  malformed(bytes: Buffer, reason: string): void;
+  /** Bytes that are not a message. `related` is the exchange on whose stream they arrived, if the transport tells. */
+  malformed(bytes: Buffer, reason: string, related: Exchange | undefined, context: TransportContext): void;
   /** A failure that no caller waits for, such as sending a cancel: for the log. */
   error(error: GatewayError): void;
   /** The process exited, the session is gone or the connection closed. Requests in flight have been rejected. */

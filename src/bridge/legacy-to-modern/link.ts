@@ -111,8 +111,8 @@ class LegacyToModernLink implements UpstreamLink {
     this.#limits = { ...defaultLegacyToModernLimits, ...deps.limits };
     this.#upstream = deps.open({
       message: (message, related, context) => this.#received(message, related, context),
-      malformed: (bytes, reason) => {
-        events.malformed(bytes, reason);
+      malformed: (bytes, reason, related, context) => {
+        events.malformed(bytes, reason, related, context);
       },
       error: onError,
       // The session lives here, not upstream: the next request connects again.

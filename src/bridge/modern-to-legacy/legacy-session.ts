@@ -48,7 +48,7 @@ export interface LegacySessionEvents {
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void>;
-  malformed(bytes: Buffer, reason: string): void;
+  malformed: LinkEvents["malformed"];
   error(error: GatewayError): void;
   /** Finds the call that a session sent under this id. */
   findCall(session: LegacySession, key: string): BridgedCall | undefined;
@@ -233,8 +233,8 @@ export class LegacySession {
         if (this.#link !== link()) return undefined;
         return this.#events.message(this, message, this.#callOf(message, related), context);
       },
-      malformed: (bytes, reason) => {
-        this.#events.malformed(bytes, reason);
+      malformed: (bytes, reason, related, context) => {
+        this.#events.malformed(bytes, reason, related, context);
       },
       error: (error) => {
         this.#events.error(error);

@@ -67,8 +67,8 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
   const sessionDeps = { openLegacy, setTimer, gatewayRequestMs: limits.gatewayRequestMs };
   const sessionEvents: LegacySessionEvents = {
     message: received,
-    malformed: (bytes, reason) => {
-      events.malformed(bytes, reason);
+    malformed: (bytes, reason, related, context) => {
+      events.malformed(bytes, reason, related, context);
     },
     error: (error) => {
       events.error(error);

@@ -2,7 +2,7 @@ import { exitCodes } from "../commands.ts";
 import { type Colors, colorsFor } from "../io.ts";
 import { openReader } from "./recordings.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
-import type { ExchangeRecord, Frame, FrameDecision, OperationRecord } from "../../recorder/contract.ts";
+import type { ExchangeRecord, Frame, FrameDecision, FrameRefusal, OperationRecord } from "../../recorder/contract.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { colorState, formatBytes, formatDate, formatMs } from "./format.ts";
 
@@ -93,6 +93,9 @@ function frameLines(frame: Frame, start: number, colors: Colors, maxBody: number
   if (frame.kind === "decision") {
     return frame.decision === undefined ? [] : [`${time}  ${decisionText(frame.decision, colors)}`];
   }
+  const { diagnostic, refusal } = frame;
+  if (diagnostic !== undefined) return [`${time}  ${diagnosticText(diagnostic, colors)}`];
+  if (refusal !== undefined) return [`${time}  ${refusalText(frame, refusal, colors)}`];
   // A message that was forwarded unchanged has the same body as before.
   const body = frame.same === undefined ? frame.body : undefined;
   const head = `${time}  ${formatLeg(frame)}  ${colors.bold(formatFrame(frame))} ${colors.dim(sizeText(frame))}`;
@@ -131,6 +134,17 @@ function decisionText(decision: FrameDecision, colors: Colors): string {
     read.length === 0 ? undefined : `read ${read.map(printableLine).join(", ")}`,
   ];
   return parts.filter((part) => part !== undefined).join(", ");
+}
+
+function diagnosticText({ code, severity, message, path }: NonNullable<Frame["diagnostic"]>, colors: Colors): string {
+  const color = severity === "info" ? colors.dim : severity === "warn" ? colors.yellow : colors.red;
+  const place = path === undefined ? "" : ` at ${printableLine(path)}`;
+  return `found ${color(printableLine(code))}${place}: ${printableLine(message)}`;
+}
+
+function refusalText({ gatewayCode = "" }: Frame, { status, reason, repeats }: FrameRefusal, colors: Colors): string {
+  const more = repeats === undefined ? "" : `, and ${repeats} more like it`;
+  return `${colors.red(`refused with ${status}`)} ${printableLine(gatewayCode)}: ${printableLine(reason)}${more}`;
 }
 
 function bodyLines(body: string, maxBody: number): readonly string[] {

@@ -34,6 +34,7 @@ function setUp(answer: (exchange: Exchange) => Reply) {
   const serving = { eras: "both", supported: ["2026-07-28"] } as const;
   // Only these members are used.
   const route = {
+    strayResponse: () => {},
     name: "test",
     serving,
     toolHeaders: undefined,

@@ -29,7 +29,6 @@ import { clientNameOf, metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";
-import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
@@ -168,7 +167,7 @@ function receiveLegacy(
   session.touch(gateway.clock.now());
   if (outcome.form === "batch") return receiveBatch(gateway, client, outcome.members, session);
   if (outcome.message.kind === "result" || outcome.message.kind === "error") {
-    deliverResponse(gateway, session, outcome.message);
+    deliverResponse(gateway, client, session, outcome.message);
     client.acknowledge();
     return undefined;
   }
@@ -207,7 +206,7 @@ async function receiveBatch(
     const { message } = member;
     if (message.kind === "request" || message.kind === "notification")
       await converse(gateway, client, message, { revision: revisionOf(session), session, reply: memberReply });
-    else deliverResponse(gateway, session, message);
+    else deliverResponse(gateway, client, session, message);
   });
   try {
     await Promise.all(running);
@@ -322,9 +321,9 @@ class RunningTurn implements Work {
   }
 }
 
-function deliverResponse(gateway: GatewayContext, session: Session, message: Message): void {
-  if (!session.deliverResponse(message))
-    gateway.log.debug({ route: session.route, id: shortenName(message.id?.key) }, "client answered an unknown request");
+function deliverResponse(gateway: GatewayContext, client: ClientConnection, session: Session, message: Message): void {
+  if (session.deliverResponse(message)) return;
+  client.route.strayResponse(exchangeOf(gateway, client, message, revisionOf(session), session, withoutStream));
 }
 
 function exchangeOf(

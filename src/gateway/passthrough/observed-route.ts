@@ -4,6 +4,7 @@ import { createExchange, timingOf } from "../../core/exchange.ts";
 import {
   type Clock,
   type Exchange,
+  type MessageOrigin,
   type Principal,
   type SessionContext,
   type SetTimer,
@@ -17,7 +18,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import { createPassThrough } from "./pass-through.ts";
-import type { WireObserver } from "../wiring/wire-observer.ts";
+import type { Leg, WireObserver } from "../wiring/wire-observer.ts";
 import { createObservedValidation } from "./observed-validation.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
 import type { ValidationSettings } from "../../protocol/validation/validate.ts";
@@ -63,12 +64,16 @@ export function createObservedRoute(
   upstream: HttpEndpoint,
   { limits, validation, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
 ): ObservedRoute {
-  const correlator = createCorrelator<undefined>({
+  const correlator = createCorrelator<Exchange>({
     clock,
     setTimer,
     mode: "observe",
     limits: defaultCorrelationLimits,
     ttl: defaultTtl,
+    onDiagnostic: (diagnostic, about) => {
+      const exchange = about?.payload ?? observer.current;
+      if (exchange !== undefined) wireObserver.found(diagnostic, exchange);
+    },
   });
   const observer = createTrafficObserver({
     route: name,
@@ -76,6 +81,9 @@ export function createObservedRoute(
     findingsIn: createObservedValidation(validation),
     correlator,
     log,
+    onFound: (diagnostic, about) => {
+      wireObserver.found(diagnostic, about);
+    },
     exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newLabel }),
   });
   const pass = createPassThrough(
@@ -112,8 +120,13 @@ export interface ObservedExchangesDeps {
 
 /** The messages of one HTTP request and its response, as they pass. */
 export interface ObservedMessages {
-  fromClient(message: Message): void;
-  fromUpstream(message: Message): void;
+  /** Counts and records a message; returns its exchange, which for an answer is that of its request. */
+  fromClient(message: Message): Exchange;
+  fromUpstream(message: Message): Exchange;
+  /** Everything about a message has been found; it went on to this side. */
+  done(leg: Leg, message: Message, exchange: Exchange): void;
+  /** Records bytes that hold no valid message; returns what they belong to. */
+  raw(leg: Leg, bytes: Buffer): MessageOrigin;
   /** The response has ended. */
   closed(): void;
 }
@@ -166,6 +179,22 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
       return `${direction} ${scope} ${message.id?.key ?? ""}`;
     }
 
+    function originOf(leg: Leg): MessageOrigin {
+      const direction = leg === "client" ? "client-to-server" : "server-to-client";
+      const tracking = { entry: undefined };
+      return {
+        id: newLabel(session),
+        direction,
+        route,
+        principal,
+        session,
+        revision,
+        transport,
+        parent: undefined,
+        tracking,
+      };
+    }
+
     function begin(direction: Exchange["direction"], message: Message, parent: Exchange | undefined): Exchange {
       const exchange = createExchange({
         id: newLabel(session, message),
@@ -187,39 +216,46 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
       return exchange;
     }
 
-    /** The exchange that a message belongs to; undefined for an answer to an unseen request. */
-    function exchangeOf(
-      from: Exchange["direction"],
-      message: Message,
-      parent: Exchange | undefined,
-    ): Exchange | undefined {
-      if (message.kind !== "result" && message.kind !== "error") return begin(from, message, parent);
+    /** The exchange of the request that an answer belongs to; undefined where it was not seen, or answered before. */
+    function takeAsked(from: Exchange["direction"], message: Message): Exchange | undefined {
       const key = keyOf(from === "client-to-server" ? "server-to-client" : "client-to-server", message);
       const asked = open.get(key);
       open.delete(key);
       return asked;
     }
 
+    function passed(from: Exchange["direction"], message: Message, parent: Exchange | undefined): Exchange {
+      const exchange = (isAnswer(message) ? takeAsked(from, message) : undefined) ?? begin(from, message, parent);
+      wireObserver.received(from === "client-to-server" ? "client" : "upstream", message, exchange);
+      return exchange;
+    }
+
     return {
       fromClient: (message) => {
-        const exchange = exchangeOf("client-to-server", message, undefined);
-        if (exchange === undefined) return;
+        const exchange = passed("client-to-server", message, undefined);
         if (message.kind === "request") {
           requests += 1;
           asking = requests === 1 ? exchange : undefined;
         }
-        wireObserver.received("client", message, exchange);
-        wireObserver.sent("upstream", message, exchange);
+        return exchange;
       },
-      fromUpstream: (message) => {
-        const exchange = exchangeOf("server-to-client", message, asking);
-        if (exchange === undefined) return;
-        wireObserver.received("upstream", message, exchange);
-        wireObserver.sent("client", message, exchange);
+      fromUpstream: (message) => passed("server-to-client", message, asking),
+      done: (leg, message, exchange) => {
+        // An answer to nothing is an exchange of its own, which ends with what was found about it.
+        if (!isAnswer(message) || exchange.message !== message) wireObserver.sent(leg, message, exchange);
+      },
+      raw: (leg, bytes) => {
+        const origin = leg === "upstream" && asking !== undefined ? asking : originOf(leg);
+        wireObserver.receivedRaw(leg, bytes, origin);
+        return origin;
       },
       closed: () => {
         if (id === undefined) for (const key of own) open.delete(key);
       },
     };
   };
+}
+
+function isAnswer({ kind }: Message): boolean {
+  return kind === "result" || kind === "error";
 }

@@ -30,7 +30,7 @@ const none: ReadonlySet<string> = new Set();
  */
 export function createPassThrough(
   upstream: HttpEndpoint,
-  observer: TrafficObserver,
+  observer: Pick<TrafficObserver, "open">,
   onFault: (error: unknown) => void,
   onUpstreamError: (error: Error) => void = () => {},
 ): (

@@ -1,22 +1,27 @@
 import type { IncomingMessage } from "node:http";
-import type { Principal } from "../../core/exchange.ts";
+import type { Exchange, MessageOrigin, Principal } from "../../core/exchange.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import type { Diagnostic } from "../../protocol/diagnostics.ts";
-import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import { createDiagnostic, type Diagnostic } from "../../protocol/diagnostics.ts";
+import type { Message, ParseFailure, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import { createSseDecoder, type SseDecoder } from "../../protocol/sse/decoder.ts";
 import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
-import type { Correlator } from "../../sessions/pending/correlator.ts";
-import type { CorrelationEntry } from "../../sessions/pending/entry.ts";
+import { warnUnknownRevision } from "../../protocol/validation/semantic.ts";
+import type { CorrelationScope, Correlator } from "../../sessions/pending/correlator.ts";
+import type { CorrelationEntry, RequestDirection } from "../../sessions/pending/entry.ts";
 import { type Logger, shortenName } from "../../telemetry/log.ts";
+import type { Leg } from "../wiring/wire-observer.ts";
 import type { ObservedValidation } from "./observed-validation.ts";
 import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
 
 /** Observes traffic that has already passed. */
 export interface TrafficObserver {
   open(request: IncomingMessage, principal: Principal): ObservedRequest;
+  /** The message that is being correlated right now: what is found about no request is found about it. */
+  readonly current: Exchange | undefined;
 }
 
 /** One HTTP request and its response, as they pass. */
@@ -32,75 +37,100 @@ export interface TrafficObserverDeps {
   readonly route: string;
   readonly limits: ParseLimits;
   readonly findingsIn: ObservedValidation;
-  readonly correlator: Correlator<undefined>;
+  readonly correlator: Correlator<Exchange>;
   readonly log: Logger;
-  /** Called with every message, in the order in which they passed. */
-  readonly onMessage?: (message: Message, from: "client" | "upstream") => void;
+  /** Takes everything that is found about messages. */
+  readonly onFound: (diagnostic: Diagnostic, about: MessageOrigin) => void;
   /** Receives the messages of each request with their caller. */
-  readonly exchanges?: ((call: ObservedCall) => ObservedMessages) | undefined;
+  readonly exchanges: (call: ObservedCall) => ObservedMessages;
 }
+
+/** Sessions whose ids are compared, and unknown revisions that are remembered. */
+const mostSessions = 1000;
+const mostRevisions = 100;
 
 /** Creates the observer of a route in observe mode: it parses, correlates and logs. */
 export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
-  const { route, limits, findingsIn, correlator, log } = options;
+  const { route, limits, findingsIn, correlator, log, onFound } = options;
+  const sessions = new BoundedMap<string, CorrelationScope<Exchange>>(mostSessions);
+  const warned = new Set<string>();
+  let current: Exchange | undefined;
 
-  function report(diagnostics: readonly Diagnostic[]): void {
-    for (const { code, message, path } of diagnostics)
-      log.warn({ route, diagnostic: code, path, reason: message }, "observed");
+  function report(diagnostics: readonly Diagnostic[], about: MessageOrigin): void {
+    for (const diagnostic of diagnostics) onFound(diagnostic, about);
   }
 
-  /** The messages in some bytes; malformed data is logged. */
-  function messagesIn(bytes: Buffer, revision: Revision): readonly Message[] {
-    const outcome = parse(bytes, { revision, mode: "observe", limits });
-    if (!outcome.ok) {
-      const { reason, message } = outcome.failure;
-      log.warn({ route, diagnostic: reason, reason: message }, "observed malformed data");
-      return [];
-    }
-    const members = outcome.form === "single" ? [outcome] : outcome.members;
-    return members.flatMap((member) => (member.ok ? [member.message] : []));
+  /** The scope of a request's ids: its session, or the HTTP exchange itself. */
+  function scopeOf(request: IncomingMessage, principal: Principal, revision: Revision): CorrelationScope<Exchange> {
+    const session = request.headers["mcp-session-id"];
+    if (typeof session !== "string") return correlator.scope({ kind: "exchange", revision, realm: route });
+    const key = `${principal.id} ${session}`;
+    const scope = sessions.touch(key) ?? correlator.scope({ kind: "session", revision, realm: route });
+    sessions.set(key, scope);
+    if (scope.revision !== revision) scope.setRevision(revision);
+    return scope;
+  }
+
+  function warnOfRevision(named: string, about: MessageOrigin): void {
+    if (warned.size >= mostRevisions) return;
+    report(warnUnknownRevision(named, warned), about);
+    warned.add(named);
   }
 
   return {
+    get current() {
+      return current;
+    },
     open: (request, principal) => {
       const named = request.headers["mcp-protocol-version"];
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
       const revision = reading?.ok === true ? reading.revision : revisionWithoutHeader;
-      const entries = new Map<string, CorrelationEntry<undefined>>();
+      const isUnknown = reading?.ok === false;
+      const scope = scopeOf(request, principal, revision);
+      const entries: CorrelationEntry<Exchange>[] = [];
       const requests = new Map<string, RequestMessage>();
       const header = (name: string): string | undefined => {
         const value = request.headers[name];
         return typeof value === "string" ? value : value?.join(", ");
       };
-      const told = options.exchanges?.({ request, principal, revision });
+      const told = options.exchanges({ request, principal, revision });
       const sent = new Collected(limits.maxBytes);
       let answer = new Collected(limits.maxBytes);
       let decoder: SseDecoder | undefined;
 
+      const correlate = (message: Message, direction: RequestDirection, exchange: Exchange): void => {
+        current = exchange;
+        if (message.kind === "request") {
+          const opening = scope.open(direction, message, exchange);
+          if (opening.ok) entries.push(opening.entry);
+        } else if (message.kind === "notification") scope.notify(direction, message);
+        else scope.settle(direction, message);
+        current = undefined;
+      };
       const clientSent = (message: Message): void => {
-        options.onMessage?.(message, "client");
-        told?.fromClient(message);
-        report(metadataOf(message).diagnostics);
         const direction = "client-to-server";
-        report(findingsIn(message, { revision, direction, header, request: undefined }));
-        if (message.kind !== "request") return;
-        requests.set(message.id.key, message);
-        const opening = correlator.single({ kind: "exchange", revision, realm: route }, direction, message, undefined);
-        if (opening.ok) entries.set(message.id.key, opening.entry);
+        const exchange = told.fromClient(message);
+        if (isUnknown && typeof named === "string") warnOfRevision(named, exchange);
+        report(metadataOf(message).diagnostics, exchange);
+        report(findingsIn(message, { revision, direction, header, request: undefined }), exchange);
+        if (message.kind === "request") requests.set(message.id.key, message);
+        correlate(message, direction, exchange);
+        told.done("upstream", message, exchange);
       };
       const upstreamSent = (message: Message): void => {
-        options.onMessage?.(message, "upstream");
-        told?.fromUpstream(message);
-        report(metadataOf(message).diagnostics);
-        const key = message.id?.key ?? "";
-        report(findingsIn(message, { revision, direction: "server-to-client", header, request: requests.get(key) }));
-        const entry = entries.get(key);
-        if (message.kind === "result" || message.kind === "error") entry?.settle(message);
-        else if (message.kind === "notification")
-          for (const open of entries.values()) open.notify("server-to-client", message);
+        const direction = "server-to-client";
+        const exchange = told.fromUpstream(message);
+        report(metadataOf(message).diagnostics, exchange);
+        report(
+          findingsIn(message, { revision, direction, header, request: requests.get(message.id?.key ?? "") }),
+          exchange,
+        );
+        correlate(message, direction, exchange);
+        told.done("client", message, exchange);
         const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;
         log.info(
           {
+            exchange: exchange.id,
             route,
             kind: message.kind,
             method: shortenName(message.method),
@@ -116,7 +146,8 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           sent.add(chunk);
         },
         clientDone: () => {
-          for (const message of sent.isEmpty ? [] : messagesIn(sent.take(), revision)) clientSent(message);
+          for (const message of sent.isEmpty ? [] : messagesIn(sent.take(), revision, "client", told, options))
+            clientSent(message);
         },
         answered: (_status, headers) => {
           const type = headers["content-type"];
@@ -124,7 +155,8 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           decoder = createSseDecoder({
             maxEventBytes: limits.maxBytes,
             onEvent: ({ kind, data }) => {
-              if (kind === "data") for (const message of messagesIn(data, revision)) upstreamSent(message);
+              if (kind === "data")
+                for (const message of messagesIn(data, revision, "upstream", told, options)) upstreamSent(message);
             },
           });
         },
@@ -134,14 +166,40 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
         },
         closed: () => {
           if (decoder === undefined && !answer.isEmpty)
-            for (const message of messagesIn(answer.take(), revision)) upstreamSent(message);
+            for (const message of messagesIn(answer.take(), revision, "upstream", told, options)) upstreamSent(message);
           answer = new Collected(0);
-          for (const entry of entries.values()) entry.close();
-          told?.closed();
+          for (const entry of entries) entry.close();
+          told.closed();
         },
       };
     },
   };
+}
+
+/** The messages in some bytes; whatever is none is recorded as it came (SC-030, SC-039). */
+function messagesIn(
+  bytes: Buffer,
+  revision: Revision,
+  leg: Leg,
+  told: ObservedMessages,
+  { limits, onFound }: Pick<TrafficObserverDeps, "limits" | "onFound">,
+): readonly Message[] {
+  const outcome = parse(bytes, { revision, mode: "observe", limits });
+  const invalid = ({ reason, message }: ParseFailure): void => {
+    const found: Diagnostic = reason.startsWith("json.")
+      ? createDiagnostic("event.not-json", message)
+      : { code: reason, severity: "warn", message };
+    onFound(found, told.raw(leg, bytes));
+  };
+  if (!outcome.ok) {
+    invalid(outcome.failure);
+    return [];
+  }
+  const members = outcome.form === "single" ? [outcome] : outcome.members;
+  return members.flatMap((member) => {
+    if (!member.ok) invalid(member.failure);
+    return member.ok ? [member.message] : [];
+  });
 }
 
 /** Collects bytes up to a limit. */

@@ -1,13 +1,19 @@
 import { Cancellation } from "../../core/cancellation.ts";
-import { createExchange, type Exchange, timingOf, type TransportContext } from "../../core/exchange.ts";
+import {
+  createExchange,
+  type Exchange,
+  type MessageOrigin,
+  timingOf,
+  type TransportContext,
+} from "../../core/exchange.ts";
 import type { Handler, Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
+import { createDiagnostic } from "../../protocol/diagnostics.ts";
 import type { Message } from "../../protocol/message.ts";
 import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
-import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { LinkEventsFor, LinkScope } from "../upstream/links.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
@@ -20,12 +26,14 @@ export interface FromUpstreamDeps {
   readonly tracing: RouteTracing | undefined;
   /** The pipeline towards the client; a reload replaces it. */
   readonly pipeline: () => Handler;
+  /** Takes a response that answers no request. */
+  readonly strayResponse: (exchange: Exchange) => void;
 }
 
 /** Creates the handlers for what an upstream sends of its own accord: notifications, requests, and its end. */
 export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDeps): LinkEventsFor {
   const { clock, newLabel, log } = gateway;
-  const { route, observer, whenStored, tracing, pipeline } = deps;
+  const { route, observer, whenStored, tracing, pipeline, strayResponse } = deps;
 
   const enter: Handler = (exchange) => {
     observer.received("upstream", exchange.message, exchange);
@@ -54,6 +62,21 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
       parent: related,
       ...(link.hasBackpressure ? {} : { isUnpaced: true }),
     });
+  }
+
+  /** The origin of something that holds no message and came with no call. */
+  function originOf(scope: LinkScope, transport: TransportContext): MessageOrigin {
+    return {
+      id: newLabel(scope.session),
+      direction: "server-to-client",
+      route,
+      principal: scope.session?.principal ?? scope.principal,
+      revision: scope.session?.revision ?? (scope.era === "modern" ? newestModern : newestLegacy),
+      session: scope.session,
+      transport,
+      parent: undefined,
+      tracking: { entry: undefined },
+    };
   }
 
   /**
@@ -95,7 +118,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
     return {
       message: (message, related, transport, member) => {
         if (message.kind === "result" || message.kind === "error") {
-          log.debug({ route, id: shortenName(message.id?.key) }, "upstream answered an unknown request");
+          strayResponse(exchangeOf(scope, opened.link, message, related, transport));
           return undefined;
         }
         const exchange = exchangeOf(scope, opened.link, message, related, transport);
@@ -113,8 +136,11 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
         answerWhenKnown(opened.link, exchange, outcome);
         return undefined;
       },
-      malformed: (bytes, reason) => {
-        log.warn({ route, bytes: bytes.length, reason }, "upstream sent malformed data");
+      malformed: (bytes, reason, related, transport) => {
+        const about = related ?? originOf(scope, transport);
+        log.warn({ exchange: about.id, route, bytes: bytes.length, reason }, "upstream sent malformed data");
+        observer.receivedRaw("upstream", bytes, about);
+        observer.found(createDiagnostic("event.not-json", reason), about);
       },
       error: ({ code, message }) => {
         log.debug({ route, code, reason: message }, "could not notify the upstream");

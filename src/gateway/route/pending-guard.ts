@@ -3,7 +3,7 @@ import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import type { Guard } from "../../core/pipeline.ts";
 import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import type { CorrelationScope, Correlator } from "../../sessions/pending/correlator.ts";
-import type { CorrelationEntry, ScopeDescriptor } from "../../sessions/pending/entry.ts";
+import { type CorrelationEntry, oppositeDirection, type ScopeDescriptor } from "../../sessions/pending/entry.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 
@@ -18,6 +18,10 @@ interface CachedPlace {
 export interface PendingGuard extends Guard {
   /** Whether another request with the id of this one waits for its answer. */
   isInFlight(exchange: Exchange): boolean;
+  /** The message that is being tracked right now: what is found about no request is found about it. */
+  readonly current: Exchange | undefined;
+  /** Counts and reports a response that nobody waits for: late, a duplicate or an orphan (SC-052). */
+  settleStray(exchange: Exchange): void;
 }
 
 /**
@@ -27,6 +31,17 @@ export interface PendingGuard extends Guard {
 export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): PendingGuard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
   let last: CachedPlace | undefined;
+  let current: Exchange | undefined;
+
+  /** Reports of the correlator meanwhile are about this exchange, if about no other. */
+  function during<Result>(exchange: Exchange, work: () => Result): Result {
+    current = exchange;
+    try {
+      return work();
+    } finally {
+      current = undefined;
+    }
+  }
 
   /** The place of exchanges without a session, cached because it is usually the same as before. */
   function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
@@ -80,10 +95,25 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
       const { message, direction } = exchange;
       return message.kind === "request" && scopeOf(exchange)?.isOpen(direction, message.id.key) === true;
     },
+    get current() {
+      return current;
+    },
+    settleStray: (exchange) => {
+      const { message, direction } = exchange;
+      if (message.kind !== "result" && message.kind !== "error") return;
+      const own = scopeOf(exchange);
+      const isAnothers = message.id !== undefined && own?.isOpen(oppositeDirection(direction), message.id.key) === true;
+      // It came on another way than the request that is still open, which waits for its own answer.
+      const scope = own === undefined || isAnothers ? correlator.scope(placeOf(exchange)) : own;
+      during(exchange, () => scope.settle(direction, message));
+    },
     enter: (exchange) => {
       const { message } = exchange;
-      if (message.kind === "request") return open(exchange, message);
-      if (message.kind === "notification") notice(exchange, message);
+      if (message.kind === "request") return during(exchange, () => open(exchange, message));
+      if (message.kind === "notification")
+        during(exchange, () => {
+          notice(exchange, message);
+        });
       return undefined;
     },
     answered: (exchange, reply) => {

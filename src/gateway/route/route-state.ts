@@ -16,7 +16,12 @@ import {
 } from "../upstream/open-upstream.ts";
 import { type OpenPolicy, openPolicy, type PolicyDeps } from "../wiring/policy.ts";
 import type { GatewayRecording } from "../wiring/recording.ts";
-import { createMeteringObserver, joinWireObservers, type WireObserver } from "../wiring/wire-observer.ts";
+import {
+  createMeteringObserver,
+  type FindingLog,
+  joinWireObservers,
+  type WireObserver,
+} from "../wiring/wire-observer.ts";
 import { createExchangeLog } from "./exchange-log.ts";
 import { createRateGuard } from "./limits.ts";
 import type { ListChanges } from "./list-changes.ts";
@@ -90,7 +95,7 @@ function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<Rout
     log,
     clock,
     setTimer,
-    observer: wireObserverOf(config.name, deps),
+    observer: wireObserverOf(config.name, deps, "warn"),
     newLabel,
   });
   const close = async (reason: string): Promise<void> => {
@@ -101,8 +106,13 @@ function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<Rout
 }
 
 /** The observer of a route's messages: metrics, and the recorder where one runs. */
-export function wireObserverOf(route: string, { context, recording }: RouteStateDeps): WireObserver {
-  return joinWireObservers(createMeteringObserver(route, context.metrics), recording?.observer);
+export function wireObserverOf(
+  route: string,
+  { context, recording }: RouteStateDeps,
+  level: FindingLog["level"] = "debug",
+): WireObserver {
+  const { metrics, log } = context;
+  return joinWireObservers(createMeteringObserver(route, metrics, { log, level }), recording?.observer);
 }
 
 /** The step of a route's interceptors, by its name. */
@@ -113,18 +123,25 @@ export interface LastingSteps {
   readonly pendingGuard: Guard;
   readonly semantic: SemanticChecks;
   readonly listChanges: ListChanges;
+  /** Sees every message on both sides, and what is found about them. */
+  readonly observer: WireObserver;
 }
 
 /** What a route gets from its state. The order of the pipeline is written here and nowhere else. */
 export function routeDepsOf(
   state: RouteState,
   interceptors: RouteInterceptors,
-  { pendingGuard, semantic, listChanges }: LastingSteps,
+  { pendingGuard, semantic, listChanges, observer }: LastingSteps,
   { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
   const { config, upstream, health, rateGuard, policy } = state;
-  const { metrics, log, clock, reportDiagnostics: onDiagnostics } = context;
-  const validation = createMessageValidation(config.validation, { semantic, onDiagnostics });
+  const { metrics, log, clock } = context;
+  const validation = createMessageValidation(config.validation, {
+    semantic,
+    onDiagnostics: (exchange, diagnostics) => {
+      for (const diagnostic of diagnostics) observer.found(diagnostic, exchange);
+    },
+  });
   return {
     serving: { eras: "both", supported: [newestModern] },
     forwardHeaders: config.forwardHeaders,

@@ -182,16 +182,22 @@ function createEntry(
   const { context, recording, tracing } = deps;
   const { clock, setTimer, registry } = context;
   const { name } = state.config;
+  const observer = wireObserverOf(name, deps);
   const correlator = createCorrelator<Exchange>({
     ...options,
     clock,
     setTimer,
     mode: "terminate",
     onFinished: onEntryFinished,
+    onDiagnostic: (diagnostic, about) => {
+      const exchange = about?.payload ?? pendingGuard.current;
+      if (exchange !== undefined) observer.found(diagnostic, exchange);
+    },
   });
   const pendingGuard = createPendingGuard(correlator, registry);
   const lasting: LastingSteps = {
     pendingGuard,
+    observer,
     semantic: createSemanticChecks(registry, (exchange) => pendingGuard.isInFlight(exchange)),
     listChanges: createListChanges(name, registry, (session, message) => {
       route.notify(session, message);
@@ -200,7 +206,11 @@ function createEntry(
   const route = createRoute(context, {
     ...routeDepsOf(state, interceptors, lasting, deps),
     name,
-    observer: wireObserverOf(name, deps),
+    observer,
+    strayResponse: (exchange) => {
+      observer.received(exchange.direction === "client-to-server" ? "client" : "upstream", exchange.message, exchange);
+      pendingGuard.settleStray(exchange);
+    },
     whenStored: recording?.whenStored,
     tracing: tracing?.(name),
     onBegunAnew: (session) => {

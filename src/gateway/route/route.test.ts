@@ -64,7 +64,10 @@ function setUp(parts: Partial<RouteDeps> = {}) {
     observer: {
       received: (leg, message) => void seen.push(`received ${leg} ${message.kind}`),
       sent: (leg, message) => void seen.push(`sent ${leg} ${message.kind}`),
+      receivedRaw: () => {},
+      found: () => {},
     },
+    strayResponse: () => {},
     tracing: undefined,
     ...parts,
   };

@@ -41,6 +41,8 @@ export interface RouteDeps extends ReloadableRouteDeps {
   readonly name: string;
   /** Sees every message on both sides. */
   readonly observer: WireObserver;
+  /** Records and reports a response, from either side, that answers no request. */
+  readonly strayResponse: (exchange: Exchange) => void;
   /** What an answer waits for before its client gets it, such as being recorded. */
   readonly whenStored?: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
@@ -58,6 +60,8 @@ export interface Route {
   readonly forwardHeaders: ReadonlySet<string>;
   /** Takes a client's message through the pipeline to its answer; failures become error answers. */
   readonly answer: Handler;
+  /** Reports and records a response of the client that answers no request. */
+  readonly strayResponse: (exchange: Exchange) => void;
   /** What is known of header parameters; absent where the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
   /** How event streams to clients are written. */
@@ -108,7 +112,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     isAlwaysListening: client.hasClientSender,
   });
   const pipeline = (): Handler => active.toClient;
-  const eventsFor = createFromUpstream(gateway, { route: name, observer, whenStored, tracing, pipeline });
+  const eventsFor = createFromUpstream(gateway, { ...deps, whenStored, route: name, pipeline });
   let active = activate(deps, bind(deps));
 
   function bind({ upstream: opened, health }: ReloadableRouteDeps): UpstreamBinding {
@@ -192,6 +196,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
       // Where a policy decides, headers are compared after it: a mismatch must not reveal hidden tools.
       return active.isGuarded ? undefined : active.binding.toolHeaders;
     },
+    strayResponse: deps.strayResponse,
     streamOptions,
     streamsOf: client.streamsOf,
     registerSession,

@@ -50,8 +50,8 @@ export function openFederation(
         const { open, modernSharing, linkLimits: limits } = memberOf(member);
         const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
           message: (message, related, context) => link.received(member, message, related, context),
-          malformed: (bytes, reason) => {
-            events.malformed(bytes, reason);
+          malformed: (bytes, reason, related, context) => {
+            events.malformed(bytes, reason, related, context);
           },
           error: (error) => {
             events.error(error);

@@ -10,7 +10,7 @@ import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
 import { notRecorded } from "../../recorder/batch-writer.ts";
-import { createRecorder, type PackBufferBatch } from "../../recorder/recorder.ts";
+import { createRecorder, type PackBufferBatch, type Recorder } from "../../recorder/recorder.ts";
 import {
   longestAppendMs,
   type RecordWriter,
@@ -104,14 +104,7 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
   });
 
   return {
-    observer: {
-      received: (leg, message, exchange) => {
-        recorder.message(leg, "received", message, exchange);
-      },
-      sent: (leg, message, exchange) => {
-        recorder.message(leg, "sent", message, exchange);
-      },
-    },
+    observer: createRecordingObserver(recorder),
     gate: {
       enter: ({ message, direction }) =>
         recorder.isRefusing && message.kind === "request" && direction === "client-to-server"
@@ -172,6 +165,24 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
         log.error(errorFields(GatewayError.from(error)), "failed to close the recording");
       }
       return lost;
+    },
+  };
+}
+
+/** Creates the observer that records everything it sees. */
+function createRecordingObserver(recorder: Recorder): WireObserver {
+  return {
+    received: (leg, message, exchange) => {
+      recorder.message(leg, "received", message, exchange);
+    },
+    sent: (leg, message, exchange) => {
+      recorder.message(leg, "sent", message, exchange);
+    },
+    receivedRaw: (leg, bytes, about) => {
+      recorder.raw(leg, bytes, about);
+    },
+    found: (diagnostic, about) => {
+      recorder.diagnostic(diagnostic, about);
     },
   };
 }

@@ -3,13 +3,17 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import { messageBytes } from "../../protocol/message.ts";
+import { createLogger } from "../../telemetry/log.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
 import { createMeteringObserver } from "./wire-observer.ts";
 
 describe("the meter tap", () => {
   it("counts messages by leg, direction and kind, and their bytes", () => {
     const metrics = createMetrics();
-    const tap = createMeteringObserver("files", metrics);
+    const tap = createMeteringObserver("files", metrics, {
+      log: createLogger({ level: "silent", pretty: false }),
+      level: "debug",
+    });
     const request = requestOf("tools/call", { name: "grüße" });
     const exchange = exchangeWith(request);
     tap.received("client", request, exchange);

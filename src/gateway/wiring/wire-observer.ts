@@ -1,5 +1,7 @@
-import type { Exchange } from "../../core/exchange.ts";
+import type { Exchange, MessageOrigin } from "../../core/exchange.ts";
+import type { Diagnostic } from "../../protocol/diagnostics.ts";
 import type { Message } from "../../protocol/message.ts";
+import { type Logger, shortenName } from "../../telemetry/log.ts";
 import type { CounterChild, Metrics } from "../../telemetry/metrics.ts";
 
 /** The two sides of the gateway. */
@@ -15,6 +17,16 @@ export interface WireObserver {
   received(leg: Leg, message: Message, exchange: Exchange): void;
   /** A message is sent. For an answer, the exchange is that of its request. */
   sent(leg: Leg, message: Message, exchange: Exchange): void;
+  /** An event, line or body arrived that holds no valid message. */
+  receivedRaw(leg: Leg, bytes: Uint8Array, about: MessageOrigin): void;
+  /** Something was found about a message, or about what holds none (SC-024, SC-028). */
+  found(diagnostic: Diagnostic, about: MessageOrigin): void;
+}
+
+/** Where findings are logged. A route that only observes has nothing else to say. */
+export interface FindingLog {
+  readonly log: Logger;
+  readonly level: "debug" | "warn";
 }
 
 type Direction = "in" | "out";
@@ -25,8 +37,10 @@ interface LegMeters {
   readonly bytes: Readonly<Record<Direction, CounterChild>>;
 }
 
-/** Creates the observer that counts messages and bytes of a route. Counters are looked up once. */
-export function createMeteringObserver(route: string, { metrics }: Metrics): WireObserver {
+/** Creates the observer that counts messages, bytes and findings of a route, and logs findings. */
+export function createMeteringObserver(route: string, { metrics }: Metrics, findings: FindingLog): WireObserver {
+  const { log, level } = findings;
+  // Counters are looked up once.
   const legs: Readonly<Record<Leg, LegMeters>> = {
     client: metersOf("client"),
     upstream: metersOf("upstream"),
@@ -62,6 +76,12 @@ export function createMeteringObserver(route: string, { metrics }: Metrics): Wir
     sent: (leg, message) => {
       count(leg, "out", message);
     },
+    receivedRaw: () => {},
+    found: ({ code, path, message }, { id }) => {
+      metrics.diagnostics.labels({ route, code }).inc();
+      if (log.isLevelEnabled(level))
+        log[level]({ exchange: id, route, diagnostic: code, path, reason: shortenName(message) }, "diagnostic");
+    },
   };
 }
 
@@ -76,6 +96,14 @@ export function joinWireObservers(one: WireObserver, other: WireObserver | undef
     sent: (leg, message, exchange) => {
       one.sent(leg, message, exchange);
       other.sent(leg, message, exchange);
+    },
+    receivedRaw: (leg, bytes, about) => {
+      one.receivedRaw(leg, bytes, about);
+      other.receivedRaw(leg, bytes, about);
+    },
+    found: (diagnostic, about) => {
+      one.found(diagnostic, about);
+      other.found(diagnostic, about);
     },
   };
 }

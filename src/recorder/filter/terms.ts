@@ -2,7 +2,13 @@ import { RE2JS } from "re2js";
 
 import { failedOutcomes } from "../../core/outcomes.ts";
 import { principalNamePattern } from "../../core/principal-name.ts";
-import { exchangeKinds, exchangeStatuses, type ExchangeStatus, type FilterCondition, type NumberField } from "../contract.ts";
+import {
+  exchangeKinds,
+  exchangeStatuses,
+  type ExchangeStatus,
+  type FilterCondition,
+  type NumberField,
+} from "../contract.ts";
 import type { TextField, TextScope } from "../contract.ts";
 
 /** The value of a term: a bare word, a quoted text, or a pattern between slashes. */
@@ -141,9 +147,11 @@ function readPrincipal(value: TermValue): FilterCondition {
   if (value.form === "pattern") return compare("principal", value);
   const pattern = principalNamePattern(value.text, value.form === "word");
   // Stores find callers by how their ids end; the pattern then tells names from ids that only end alike.
-  const endings = ["", "*#", "*=", "*/"].map(
-    (start): FilterCondition => ({ type: "like", field: "principal", pattern: start + value.text }),
-  );
+  const endings = ["", "*#", "*=", "*/"].map((start): FilterCondition => ({
+    type: "like",
+    field: "principal",
+    pattern: start + value.text,
+  }));
   const isNamed: FilterCondition = {
     type: "any",
     of: [compare("principal", value), { type: "pattern", field: "principal", pattern }],

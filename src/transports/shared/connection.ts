@@ -129,7 +129,7 @@ class SharedConnection {
         this.#receive(bytes);
       },
       malformed: (bytes, reason) => {
-        this.#anySession?.events.malformed(bytes, reason);
+        this.#anySession?.events.malformed(bytes, reason, undefined, this.context);
       },
       closed: (error) => {
         this.#closed(error);
@@ -247,7 +247,7 @@ class SharedConnection {
   #receive(bytes: Buffer): void {
     const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
     if (!outcome.ok || outcome.form !== "single") {
-      this.#anySession?.events.malformed(bytes, "not a message of the protocol");
+      this.#anySession?.events.malformed(bytes, "not a message of the protocol", undefined, this.context);
       return;
     }
     const restored = this.#ids.restore(outcome.message);

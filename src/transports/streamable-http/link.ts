@@ -211,7 +211,7 @@ class HttpLink implements UpstreamLink {
     const revision = this.state.revision ?? newestLegacy;
     const message = readUpstreamMessage(event.data, revision, this.endpoint.limits);
     if (message !== undefined) return this.events.message(message, undefined, this.contextOf(event));
-    this.events.malformed(event.data, "an event that is not a message");
+    this.events.malformed(event.data, "an event that is not a message", undefined, this.contextOf(event));
     return undefined;
   }
 
@@ -400,7 +400,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     const { events, endpoint } = this.#link;
     const message = readUpstreamMessage(event.data, exchange.revision, endpoint.limits);
     if (message === undefined) {
-      events.malformed(event.data, "an event that is not a message");
+      events.malformed(event.data, "an event that is not a message", exchange, this.#link.contextOf(event));
       // Bytes that are not even JSON are passed on: no client takes them for a message, as it might other JSON.
       return isJsonText(event.data) ? undefined : exchange.reply?.writeRaw?.(event.data, event.event);
     }

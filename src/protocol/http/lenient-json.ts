@@ -51,14 +51,18 @@ const lookedAtBytes = 64 * 1024;
  */
 const skipped = /^(?:\+\/v[89+/]-?|[\s\p{Cc}\p{Cf}\p{Z}\uFFFD]|\/\/[^\r\n]*|#[^\r\n]*|\/\*[\s\S]*?\*\/|\)\]\}',?)+/u;
 
+/** Scalars with what separates values in a stream: some servers read the values of a body one after the other. */
+const scalars =
+  /^(?:(?:null|true|false|NaN|[-+]?Infinity|[-+]?[\d.][\w.+-]*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')[\s\p{Cc},;]*)+/u;
+
 /** Whether a body begins like a JSON object or array in some encoding, as lenient parsers see it. */
 function couldBeJson(body: Buffer): boolean {
   const start = body.subarray(0, lookedAtBytes);
+  const decoded = isUtf8(start)
+    ? start.toString("utf8")
+    : start.toString("latin1").replaceAll(/[\xef\xbb\xbf\xfe\xff]/gu, " ");
   // UTF-16 and UTF-32 of ASCII characters are the characters with zero bytes between them.
-  const text = (
-    isUtf8(start) ? start.toString("utf8") : start.toString("latin1").replaceAll(/[\xef\xbb\xbf\xfe\xff]/gu, " ")
-  )
-    .replaceAll("\0", "")
-    .replace(skipped, "");
-  return text === "" ? body.length > lookedAtBytes : /^(?:[{[(]|\+AHs|\+AFs)/u.test(text);
+  const text = decoded.replaceAll("\0", "").replace(skipped, "");
+  if (text === "") return body.length > lookedAtBytes;
+  return /^(?:[{[(]|\+AHs|\+AFs)/u.test(text.replace(scalars, "").replace(skipped, ""));
 }

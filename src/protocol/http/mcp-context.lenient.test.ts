@@ -57,6 +57,10 @@ const lenient: readonly (readonly [string, string | Buffer])[] = [
   ["a following value", `${call}{}`],
   ["a following line", `${call}\n${call}`],
   ["following text", `${call} rest`],
+  ["a value before it", `null\n${call}`],
+  ["several values before it", `1 "a{" 'b', -2.5e3;true ${call}`],
+  ["values before it in UTF-16", Buffer.from(`0\n${call}`, "utf16le")],
+  ["a comment between values", `0 /**/ ${call}`],
   ["a following zero byte", `${call}\0`],
   ["a missing brace", call.slice(0, -1)],
   ["a form feed before it", `\f${call}`],
@@ -181,6 +185,8 @@ describe("a body that only a lenient server reads as MCP", () => {
     ["an ordinary JSON document", '{"Method":"GET","name":"x"}', "application/json"],
     ["a list", '[{"Name":"x"}]', "application/json"],
     ["white space", " \n", "text/plain"],
+    ["a table", '"name","note {x}"\n1,2.5\n'.repeat(5000), "text/csv"],
+    ["text that begins with a number", "3 items in {braces}", "text/plain"],
   ])("[PA-157] is ordinary traffic when it is %s", (_what, body, type) => {
     expect(read(body, { contentType: type === undefined ? undefined : [type] })).toBe("none");
   });

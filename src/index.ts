@@ -44,7 +44,12 @@ export type {
 } from "./core/interceptors/interceptor.ts";
 export { block, delay, mock, modify, pause, proceed } from "./core/interceptors/action.ts";
 export type { Action, BlockOptions, MessageChange, MockAnswer, PauseOptions } from "./core/interceptors/action.ts";
-export type { HeldMessage, HeldMessageResult, HeldMessages } from "./core/interceptors/held-messages.ts";
+export type {
+  HeldMessage,
+  HeldMessageEvent,
+  HeldMessageResult,
+  HeldMessages,
+} from "./core/interceptors/held-messages.ts";
 export type {
   Exchange,
   HttpFacts,

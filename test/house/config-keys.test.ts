@@ -26,6 +26,8 @@ const readers: Readonly<Record<string, readonly string[]>> = {
   limits: ["src/gateway", "src/sessions", "src/cli/serve"],
   rates: ["src/gateway/route", "src/lib/token-bucket.ts"],
   cors: ["src/gateway/edge", "src/gateway/gateway.ts", "src/gateway/route"],
+  validation: ["src/gateway/route", "src/gateway/passthrough", "src/protocol/validation"],
+  interceptors: ["src/gateway/wiring", "src/gateway/gateway.ts"],
   sessions: ["src/gateway"],
   state: ["src/gateway"],
   timeouts: ["src/gateway", "src/sessions"],
@@ -95,7 +97,7 @@ function pathsBelow(schema: JsonSchema, path: readonly string[] = []): string[] 
 
 /** What a route can override is resolved into one value, which is read under the path of the general key. */
 function generalPath(path: string): string {
-  return path.replace(/^routes\.\*\.(?=(?:policy|rates|cors|upstream|auth|timeouts)\b)/u, "");
+  return path.replace(/^routes\.\*\.(?=(?:policy|rates|cors|upstream|auth|timeouts|validation|interceptors)\b)/u, "");
 }
 
 const paths = [...new Set(pathsBelow(configJsonSchema()))].filter((path) => !path.startsWith("mcpServers."));

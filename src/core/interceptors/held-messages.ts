@@ -47,7 +47,11 @@ export type Release =
 /** A message has been held, or is held no longer. */
 export type HeldMessageEvent =
   | { readonly type: "held"; readonly held: HeldMessage }
-  | { readonly type: "released"; readonly id: string; readonly as: Release["type"] };
+  | {
+      readonly type: "released";
+      readonly id: string;
+      readonly as: "resume" | "modify" | "block" | "answer" | "cancelled";
+    };
 
 /** Whether a decision was accepted; not if the id is unknown or already decided, or the change is refused. */
 export type HeldMessageResult = { readonly ok: true } | { readonly ok: false; readonly problem: string };

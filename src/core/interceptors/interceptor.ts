@@ -55,11 +55,9 @@ export interface InterceptorOptions {
 
 /** An interceptor with all defaults filled in. */
 export type MessageInterceptor = Readonly<
-  Required<Omit<InterceptorOptions, Selection>> & Pick<InterceptorOptions, Selection>
+  Required<Omit<InterceptorOptions, "methods" | "routes" | "when">> &
+    Pick<InterceptorOptions, "methods" | "routes" | "when">
 >;
-
-/** The options that select messages, and may be left out. */
-type Selection = "methods" | "routes" | "when";
 
 const defaultTimeoutMs = 2000;
 

@@ -69,7 +69,7 @@ export function createUpstreamForms<Credentials extends z.ZodType>(credentials: 
       .max(10_000)
       .default(1000)
       .describe(
-        "Maximum number of connections for calls; further calls wait, callers taking turns. Event streams, answers and notifications do not count, nor do connections through a proxy.",
+        "Maximum number of connections for calls; further calls wait, callers taking turns. Event streams, answers and notifications do not count. The default is as many as `limits.requests`, so that a burst cannot use up the file descriptors.",
       ),
     idleReuse: durationField("4s").describe(
       "How long an idle connection is reused; keep it below the upstream's own limit.",

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { Agent, createServer as createHttpServer, request } from "node:http";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
 import { describe, expect, it, vi } from "vitest";
@@ -160,15 +161,50 @@ describe("a question that its client never answers", () => {
   );
 });
 
+/** A proxy that forwards requests with an absolute URL. */
+async function forwardProxy() {
+  let requests = 0;
+  const agent = new Agent({ keepAlive: true });
+  const server = createHttpServer((received, response) => {
+    requests++;
+    const { method, headers, url = "" } = received;
+    const forwarded = request(url, { method, headers, agent }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    received.pipe(forwarded);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests: () => requests,
+    [Symbol.asyncDispose]: async () => {
+      agent.destroy();
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
+}
+
 describe("`connections`", () => {
-  it("bounds the connections for calls; further calls wait", async () => {
+  it.each(["directly", "through a proxy"])("bounds the connections for calls %s; further calls wait", async (how) => {
     const order: string[] = [];
+    await using proxy = await forwardProxy();
     const running: UpstreamCall[] = [];
     await using upstream = await fakeUpstream((call) => {
       running.push(call);
       order.push(String(Reflect.get(Object(call.json), "id")));
     });
-    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern", connections: 4 } });
+    await using gateway = await openGateway({
+      upstream: {
+        url: upstream.url,
+        era: "modern",
+        connections: 4,
+        proxy: how === "directly" ? "none" : proxy.url,
+      },
+    });
     const calls = Array.from({ length: 60 }, async (_, id) =>
       postModern(gateway.url, modernRequest(id, "tools/call", { name: "any", arguments: {} })),
     );
@@ -187,6 +223,7 @@ describe("`connections`", () => {
     for (const answer of await Promise.all(calls)) expect(answer.status).toBe(200);
     expect(most).toBe(4);
     expect(upstream.connections()).toBeLessThanOrEqual(4);
+    expect(proxy.requests()).toBe(how === "directly" ? 0 : 60);
   });
 
   it("does not count streams, and lets answers pass while all calls wait for them", async () => {

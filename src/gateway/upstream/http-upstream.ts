@@ -5,6 +5,7 @@ import type { Message, ParseLimits } from "../../protocol/message.ts";
 import type { HttpUpstreamConfig as HttpConfig, HttpUpstreamConfig } from "../../config/config.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
+import { ProxyConnections } from "../../transports/streamable-http/proxy-connections.ts";
 import type { StreamCounter } from "../../transports/streamable-http/response.ts";
 import { readPem } from "../../lib/pem.ts";
 import { createClientAuthentication, type TokenEndpoint } from "../../auth/token-source.ts";
@@ -57,14 +58,18 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
   };
 }
 
-/** Calls beyond `connections` wait in the pool, within their own timeouts; a proxy's connections are not bounded. */
-function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstreamDeps): ConnectionPool | ProxyAgent {
+/** Calls beyond `connections` wait, within their own timeouts. */
+function createDispatcher(
+  origin: string,
+  config: HttpConfig,
+  deps: HttpUpstreamDeps,
+): ConnectionPool | ProxyConnections {
   const { connectMs } = deps;
   const { idleReuse: idleMs, proxy, connections: maxCalls } = config;
   const tls = tlsOptions(config.tls);
   if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls, maxCalls });
   const connect = { timeout: connectMs, ...tls };
-  return new ProxyAgent({
+  const agent = new ProxyAgent({
     uri: proxy,
     pipelining: 1,
     keepAliveTimeout: idleMs,
@@ -76,6 +81,7 @@ function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstream
     // Plain http needs no tunnel, and undici would retry a proxy that refuses one without end.
     proxyTunnel: origin.startsWith("https:"),
   });
+  return new ProxyConnections(agent, maxCalls);
 }
 
 function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {

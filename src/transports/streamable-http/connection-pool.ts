@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { buildConnector, Client, type Dispatcher, errors } from "undici";
 
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
+import { CallQueue } from "./call-queue.ts";
 import { skipInterimResponses } from "./interim-responses.ts";
 
 /** A request to an upstream. */
@@ -62,17 +63,14 @@ export class ConnectionPool implements HttpDispatcher {
   /** One listener of each kind serves all clients. */
   readonly #onDrain: (this: PooledClient) => void;
   readonly #onDisconnect: (this: PooledClient) => void;
-  /** A call has left its place: the next one may begin. */
-  readonly #leaveCalls: () => void;
-  readonly #maxCalls: number;
-  /** Calls that wait for a place, by caller; the caller at the front is next and then goes to the back. */
-  readonly #waiting = new Map<string, WaitingCall[]>();
-  #calls = 0;
+  readonly #queue: CallQueue;
   #isDestroyed = false;
 
   constructor(origin: string, { connectMs, idleMs, tls, maxCalls }: ConnectionPoolOptions) {
     this.#origin = new URL(origin);
-    this.#maxCalls = maxCalls ?? Number.POSITIVE_INFINITY;
+    this.#queue = new CallQueue(maxCalls ?? Number.POSITIVE_INFINITY, (request, handler) => {
+      this.#send(request, handler);
+    });
     const isSecure = this.#origin.protocol === "https:";
     this.#options = {
       pipelining: 1,
@@ -87,11 +85,6 @@ export class ConnectionPool implements HttpDispatcher {
     };
     const release = this.#release.bind(this);
     const disconnected = this.#disconnected.bind(this);
-    this.#leaveCalls = () => {
-      this.#calls--;
-      const next = this.#calls < this.#maxCalls ? this.#dequeue() : undefined;
-      if (next !== undefined) this.#send(next.options, next.handler);
-    };
     this.#onDrain = function onDrain() {
       release(this);
     };
@@ -106,28 +99,8 @@ export class ConnectionPool implements HttpDispatcher {
   }
 
   dispatch(options: UpstreamRequest, handler: UpstreamResponseHandler): boolean {
-    const { caller } = options;
-    if (caller !== undefined && this.#calls >= this.#maxCalls && !this.#isDestroyed)
-      this.#enqueue(caller, options, handler);
-    else this.#send(options, handler);
+    if (!this.#queue.hold(options, handler)) this.#send(options, handler);
     return true;
-  }
-
-  #enqueue(caller: string, options: UpstreamRequest, handler: UpstreamResponseHandler): void {
-    const queue = this.#waiting.get(caller);
-    if (queue === undefined) this.#waiting.set(caller, [{ options, handler }]);
-    else queue.push({ options, handler });
-  }
-
-  /** The next call in turn that somebody still waits for. */
-  #dequeue(): WaitingCall | undefined {
-    for (const [caller, queue] of this.#waiting) {
-      const call = queue.shift();
-      this.#waiting.delete(caller);
-      if (queue.length > 0) this.#waiting.set(caller, queue);
-      if (call?.handler.endIfAborted?.() !== true) return call;
-    }
-    return undefined;
   }
 
   #send(options: UpstreamRequest, handler: UpstreamResponseHandler): void {
@@ -135,8 +108,8 @@ export class ConnectionPool implements HttpDispatcher {
     const client = free ?? this.#open();
     client.isFree = false;
     if (options.caller !== undefined) {
-      this.#calls++;
-      client.leaveCalls = this.#leaveCalls;
+      this.#queue.begin();
+      client.leaveCalls = this.#queue.leave;
       handler.place = client;
     }
     // True if it can take another request at once; otherwise it emits "drain" when it can.
@@ -153,7 +126,7 @@ export class ConnectionPool implements HttpDispatcher {
   /** Closes all connections at once; later requests fail. */
   async destroy(): Promise<void> {
     this.#isDestroyed = true;
-    for (let call = this.#dequeue(); call !== undefined; call = this.#dequeue()) this.#send(call.options, call.handler);
+    this.#queue.close();
     await Promise.all(this.#all.items.slice().map((client) => client.destroy()));
   }
 
@@ -177,11 +150,6 @@ export class ConnectionPool implements HttpDispatcher {
     if (client.isFree) this.#free.splice(this.#free.indexOf(client), 1);
     if (client.isFree || isUnused(client)) this.#drop(client);
   }
-}
-
-interface WaitingCall {
-  readonly options: UpstreamRequest;
-  readonly handler: UpstreamResponseHandler;
 }
 
 class PooledClient extends Client implements ListItem, ConnectionPlace {

@@ -24,6 +24,7 @@ export const run = defineCommand("run", async ({ values, positionals, program },
         ...(allowAnonymous === undefined ? {} : { allowAnonymous }),
       },
       adminPort,
+      usesFolder: true,
     },
     io,
   );

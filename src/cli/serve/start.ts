@@ -29,6 +29,8 @@ export interface StartOptions extends InlineOptions {
   readonly "no-record"?: true | undefined;
   readonly listen?: { readonly host?: string; readonly port?: number; readonly allowAnonymous?: true };
   readonly adminPort?: number | undefined;
+  /** Whether a configuration in the current folder is used. A client may start `stdio` anywhere. */
+  readonly usesFolder?: true;
   /** Files with interceptors, relative to the working directory. */
   readonly intercept?: readonly string[] | undefined;
 }
@@ -49,7 +51,7 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
   const sources = [given.config !== undefined, given.upstream !== undefined, program.length > 0].filter(Boolean).length;
   if (sources > 1) throw new UsageError("--config FILE, --upstream URL and -- COMMAND exclude each other");
   checkInlineOptions(given);
-  const found = sources === 0 ? configInFolder() : undefined;
+  const found = sources === 0 && given.usesFolder === true ? configInFolder() : undefined;
   if (found !== undefined) io.err(`headgate: using ${found} of this folder\n`);
   const options = found === undefined ? given : { ...given, config: found };
   const { config: file } = options;

@@ -261,6 +261,31 @@ export const commands = {
     exits: ["ok", "usage"],
     exitTexts: { usage: "The configuration is invalid or cannot be read." },
   },
+  init: {
+    usage: ["init [CLIENT-FILE]… [--output FILE] [--force]", "init --upstream URL", "init -- COMMAND [ARGS…]"],
+    summary: "write a configuration, also from those of your MCP clients",
+    about: [
+      "Writes a commented `headgate.yaml`. The servers are those of the given files of MCP clients (Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Zed, Codex and others), or the one named by `--upstream` or a command. Without any, it looks for such files in this folder and in your home, and asks on a terminal which to take, or for a server.",
+      "Secrets in the files of clients are not copied: what looks like one becomes a reference to an environment variable.",
+    ],
+    options: {
+      output: {
+        type: "string",
+        short: "o",
+        value: "FILE",
+        text: "File to write; `-` prints it. Default: `headgate.yaml`.",
+      },
+      force: { type: "boolean", text: "Replace the file if it exists." },
+      upstream: upstreamOptions.upstream,
+    },
+    examples: [
+      { text: "Find the servers that your clients have", command: "headgate init" },
+      { text: "From one file", command: "headgate init ~/.claude.json" },
+      { text: "For one server", command: "headgate init -- npx -y @modelcontextprotocol/server-everything" },
+    ],
+    exits: ["ok", "usage"],
+    exitTexts: { usage: "Invalid arguments, a file cannot be read, or the file to write exists." },
+  },
   doctor: {
     usage: ["doctor [FILE] [--route NAME]", "doctor --upstream URL", "doctor [--env NAME[=VALUE]]… -- COMMAND [ARGS…]"],
     summary: "find out why a gateway or a server does not work",
@@ -439,7 +464,7 @@ export type CommandName = keyof typeof commands;
 /** The commands by what they are for, as the help lists them. */
 export const commandGroups: readonly { readonly title: string; readonly names: readonly CommandName[] }[] = [
   { title: "Serve", names: ["run", "stdio", "console", "intercept"] },
-  { title: "Configure", names: ["check", "doctor", "schema", "key"] },
+  { title: "Configure", names: ["init", "check", "doctor", "schema", "key"] },
   { title: "Talk to a server", names: ["tools", "call", "resources", "prompts"] },
   { title: "Look at recorded traffic, and try changes on it", names: ["traffic", "replay", "diff", "policy", "drift"] },
   { title: "In your shell", names: ["completion", "man"] },

@@ -17,6 +17,7 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   console: async () => (await import("./serve/console.ts")).openConsole,
   stdio: async () => (await import("./serve/stdio.ts")).stdio,
   check: async () => (await import("./serve/check.ts")).check,
+  init: async () => (await import("./serve/init.ts")).init,
   doctor: async () => (await import("./serve/doctor.ts")).doctor,
   schema: async () => (await import("./serve/check.ts")).schema,
   policy: async () => (await import("./policy/policy.ts")).policy,

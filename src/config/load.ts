@@ -1,5 +1,6 @@
 import { dirname, extname, resolve as resolvePath } from "node:path";
 
+import { fromClientConfig } from "./client-config.ts";
 import { cleanMcpServers } from "./mcp-servers.ts";
 import { isObject } from "../lib/is-object.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
@@ -62,7 +63,8 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   if (!source.ok) return { ok: false, problems: source.faults.map((fault) => ({ path: "", ...fault })) };
 
   const folder = file === undefined ? undefined : dirname(file);
-  const cleaned = cleanMcpServers(source.tree ?? {});
+  const client = fromClientConfig(source.tree ?? {});
+  const cleaned = cleanMcpServers(client.tree);
   const replaced = await substitute(cleaned.tree, {
     env,
     readFile: (path) => options.readFile(folder === undefined ? path : resolvePath(folder, path)),
@@ -71,11 +73,14 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const laid = applyOverrides(replaced.tree, overrides);
   const checked = checkConfig(laid.tree, { env, secrets, ...(folder === undefined ? {} : { folder }) }, replaced.paths);
 
-  const toProblem = (finding: ConfigFinding): Problem => ({
-    path: formatPath(finding.path),
-    message: secrets.redact(finding.message),
-    ...(laid.paths.has(formatPath(finding.path)) ? {} : source.placeOf(finding)),
-  });
+  const toProblem = (finding: ConfigFinding): Problem => {
+    const path = client.originOf(finding.path);
+    return {
+      path: formatPath(path),
+      message: secrets.redact(finding.message),
+      ...(laid.paths.has(formatPath(finding.path)) ? {} : source.placeOf({ ...finding, path })),
+    };
+  };
   const unresolved = new Set(replaced.problems.map(({ path }) => formatPath(path)));
   const problems = [
     ...cleaned.problems,
@@ -90,7 +95,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   return {
     ok: true,
     config: checked.config,
-    warnings: [...cleaned.warnings, ...checked.warnings, ...(found?.warnings ?? [])].map(toProblem),
+    warnings: [...client.notes, ...cleaned.warnings, ...checked.warnings, ...(found?.warnings ?? [])].map(toProblem),
   };
 }
 
@@ -108,8 +113,8 @@ async function readText({ file, text, readFile }: LoadOptions): Promise<TextResu
 
 async function parseSource(text: string, { file, format }: LoadOptions): Promise<Source> {
   // Imported only when needed, to keep other starts fast.
-  const { readSource } = await import("./source.ts");
-  return readSource(text, format ?? (extname(file ?? "").toLowerCase() === ".json" ? "json" : "yaml"));
+  const { readSource, sourceFormatOf } = await import("./source.ts");
+  return readSource(text, format ?? sourceFormatOf(extname(file ?? "")));
 }
 
 function applyOverrides(tree: unknown, overrides: Readonly<Record<string, unknown>>) {

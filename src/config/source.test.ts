@@ -58,12 +58,14 @@ describe("a YAML file", () => {
 });
 
 describe("a JSON file", () => {
-  it("is strict JSON, tabs and byte order mark allowed", () => {
+  it("is JSON, also with the comments and trailing commas that editors allow", () => {
     expect(treeOf(readSource('\uFEFF{\n\t"a": {\n\t\t"b": [1, 2]\n\t}\n}', "json"))).toEqual({
       a: { b: [1, 2] },
     });
     expect(faultsOf("{ a: 1 }", "json")).toHaveLength(1);
-    expect(faultsOf('{ "a": 1, }', "json")).toHaveLength(1);
+    const edited = '{ // one\n "a": "//,}", /* two\n */ "b": [1,], }';
+    expect(treeOf(readSource(edited, "json"))).toEqual({ a: "//,}", b: [1] });
+    expect(faultsOf('{ "a": 1, , }', "json")).toHaveLength(1);
   });
 
   it("with an error in it says where, without repeating what stands there", () => {

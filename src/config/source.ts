@@ -1,5 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, Scalar } from "yaml";
 
+import { parseToml, TomlError } from "../lib/toml.ts";
 import { scan, skipSpace } from "../protocol/json/scan.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 
@@ -23,17 +24,26 @@ export type Source =
     };
 
 /** Formats of a configuration file. */
-export type SourceFormat = "yaml" | "json";
+export type SourceFormat = "yaml" | "json" | "toml";
+
+/** The format of a file by the ending of its name; YAML if that says nothing. */
+export function sourceFormatOf(ending: string): SourceFormat {
+  return formats[ending.toLowerCase()] ?? "yaml";
+}
+
+const formats: Readonly<Record<string, SourceFormat>> = { ".json": "json", ".jsonc": "json", ".toml": "toml" };
 
 // Aliases may repeat some parts, but not expand exponentially.
 const maxAliases = 100;
 const maxFaults = 10;
 const maxDepth = 1000;
 
-/** Parses YAML 1.2 (core schema, unique keys) or strict JSON. */
+/** Parses YAML 1.2 (core schema, unique keys), JSON, which may have comments and trailing commas, or TOML. */
 export function readSource(given: string, format: SourceFormat): Source {
   const lines = new LineCounter();
-  const text = given.replace(/^\uFEFF/u, "");
+  const bare = given.replace(/^\uFEFF/u, "");
+  if (format === "toml") return readToml(bare);
+  const text = format === "json" ? withoutComments(bare) : bare;
   try {
     // JSON.parse gives no positions; JSON is also YAML.
     const document = parseDocument(text, {
@@ -81,6 +91,25 @@ const yamlErrors: Readonly<Record<string, string>> = {
 type JsonReading =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly fault: Partial<SourcePosition> & { readonly message: string } };
+
+/** JSON as editors write it, with comments and trailing commas blanked out, so that positions stay. */
+function withoutComments(text: string): string {
+  const blank = (found: string): string => found.replaceAll(/[^\n]/gu, " ");
+  return text
+    .replaceAll(/"(?:[^"\\\n]|\\.)*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//gu, (found) =>
+      found.startsWith('"') ? found : blank(found),
+    )
+    .replaceAll(/"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])/gu, (found) => (found === "," ? " " : found));
+}
+
+function readToml(text: string): Source {
+  try {
+    return { ok: true, tree: parseToml(text), placeOf: () => undefined };
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    return { ok: false, faults: [{ message: error.message, line: error.line }] };
+  }
+}
 
 function readJson(text: string): JsonReading {
   try {

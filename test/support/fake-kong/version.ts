@@ -1,5 +1,5 @@
 /** The versions of Kong that behave differently towards this plugin; a later one behaves like the last. */
-export const kongVersions = ["3.0", "3.4", "3.5", "3.8", "3.9"] as const;
+export const kongVersions = ["3.0", "3.1", "3.4", "3.5", "3.8", "3.9"] as const;
 export type KongVersion = (typeof kongVersions)[number];
 
 /** What a version does, read from Kong's own Lua code of that version. */
@@ -21,7 +21,7 @@ export function behaviourOf(version: KongVersion): KongBehaviour {
   return {
     readsBodiesOnDisk: from("3.8"),
     buffersHttp2: from("3.9"),
-    skipsForeignServers: version === "3.4",
+    skipsForeignServers: from("3.1") && !from("3.5"),
     knowsDescriptions: from("3.4"),
   };
 }

@@ -49,6 +49,12 @@ const upstreamOptions = {
     text: "Configuration file in YAML or JSON; the `mcpServers` JSON of MCP clients works too.",
   },
   upstream: { type: "string", short: "u", value: "URL", text: "URL of the one server to proxy." },
+  federate: {
+    type: "string",
+    multiple: true,
+    value: "NAME=SERVER",
+    text: "Server to serve among others behind one endpoint: its name, and its URL or the command that starts it. Repeatable; further NAME=SERVER may follow.",
+  },
   "upstream-header": {
     type: "string",
     multiple: true,
@@ -114,6 +120,7 @@ export const commands = {
       "[run] [--config FILE] [--host HOST] [--port PORT]",
       "[run] --upstream URL [--host HOST] [--port PORT]",
       "[run] [--host HOST] [--port PORT] -- COMMAND [ARGS…]",
+      "[run] --federate NAME=SERVER… [--host HOST] [--port PORT]",
     ],
     summary: "serve MCP over HTTP in front of one or more servers (the default command)",
     about: [
@@ -151,6 +158,11 @@ export const commands = {
       {
         text: "Serve a local stdio server over HTTP",
         command: "headgate run -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+      },
+      {
+        text: "Serve two servers behind one endpoint",
+        command:
+          "headgate run --federate docs=https://mcp.example.com/mcp notes='npx -y @modelcontextprotocol/server-filesystem notes'",
       },
       { text: "Serve several servers on another port", command: "headgate run -c headgate.yaml -p 9000" },
     ],

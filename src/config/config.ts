@@ -14,7 +14,7 @@ export const unnamedRoute = "default";
 
 /** A validated configuration with defaults; durations are milliseconds, and `routes` contains all servers. */
 export interface Config extends DeepReadonly<
-  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers" | "interceptors" | "limits">
+  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers" | "federate" | "interceptors" | "limits">
 > {
   readonly limits: DeepReadonly<ReturnType<typeof resolveLimits>>;
   readonly routes: Readonly<Record<string, RouteConfig>>;

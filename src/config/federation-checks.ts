@@ -17,7 +17,7 @@ export function federationProblems(routes: readonly PlacedRoute[]): readonly Con
 /** A name must split into prefix and name in one way only, so that no rule can apply to a tool it was not written for. */
 function prefixProblems(path: Path, { members, separator }: FederationConfig): readonly ConfigFinding[] {
   return members.flatMap(({ name, prefix }, index) => {
-    const place = [...path, "upstreams", name];
+    const place = path[0] === "mcpServers" ? [...path, name] : [...path, "upstreams", name];
     const isFirst = `${prefix}${separator}`.indexOf(separator) === prefix.length;
     if (prefix !== "" && !isFirst)
       return [

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { parseConfig } from "./load.ts";
+import { redactedConfig } from "./secrets.ts";
 import type { ConfigInput } from "./schema.ts";
 
 type RouteInput = NonNullable<ConfigInput["routes"]>[string];
@@ -11,6 +12,55 @@ function problemsOf(route: RouteInput): readonly string[] {
   const parsed = parseConfig({ routes: { all: route } });
   return parsed.ok ? [] : parsed.problems.map(({ path, message }) => `${path}: ${message}`);
 }
+
+describe("mcpServers with `federate`", () => {
+  it("are one server at /mcp, in their order", () => {
+    const parsed = parseConfig({
+      federate: true,
+      mcpServers: { "Git Hub": { url: "https://example.com/mcp" }, notes: { command: "notes" } },
+    });
+    expect(parsed.ok && parsed.config.routes["default"]).toMatchObject({
+      prefixes: [""],
+      upstream: {
+        type: "federation",
+        members: [
+          { name: "Git-Hub", prefix: "Git-Hub", upstream: { type: "http", url: "https://example.com/mcp" } },
+          { name: "notes", upstream: { type: "stdio", command: "notes" } },
+        ],
+      },
+    });
+    expect(parsed.ok && parsed.warnings.map(({ message }) => message)).toEqual(["its names begin with `Git-Hub`"]);
+  });
+
+  it("need servers, with names that differ", () => {
+    const problems = (input: ConfigInput) => {
+      const parsed = parseConfig(input);
+      return parsed.ok ? [] : parsed.problems.map(({ path, message }) => `${path}: ${message}`);
+    };
+    expect(problems({ federate: true })).toEqual(["federate: there are no `mcpServers` to serve as one"]);
+    expect(problems({ federate: true, mcpServers: { "a b": { command: "x" }, "a-b": { command: "y" } } })).toEqual([
+      "mcpServers.a-b: duplicate server name `a-b`",
+    ]);
+  });
+});
+
+describe("a configuration that is shown", () => {
+  it("masks what the servers of a federation keep secret", () => {
+    const parsed = parseConfig({
+      routes: {
+        all: {
+          upstreams: {
+            a: { url: "https://example.com/mcp", headers: { authorization: "Bearer one" } },
+            b: { command: "x", env: { TOKEN: "two" } },
+          },
+        },
+      },
+    });
+    const shown = JSON.stringify(parsed.ok ? redactedConfig(parsed.config) : parsed.problems);
+    expect(shown).toContain("https://example.com/mcp");
+    expect(shown).not.toMatch(/Bearer one|"two"/u);
+  });
+});
 
 describe("a route with several servers", () => {
   it("keeps their order and names them after their keys", () => {

@@ -104,6 +104,16 @@ export function routeNameOf(server: string): string | undefined {
   return reservedNames.has(name) ? `${name}-server` : name;
 }
 
+/** A name for a server of a federation; undefined if nothing usable is left. */
+export function memberNameOf(server: string): string | undefined {
+  const name = server
+    .replaceAll(/[^\w-]+/gu, "-")
+    .replaceAll(/_{2,}/gu, "_")
+    .slice(0, 32)
+    .replaceAll(/^[_-]+|[_-]+$/gu, "");
+  return name === "" ? undefined : name;
+}
+
 function defined(values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }

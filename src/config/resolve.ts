@@ -13,7 +13,7 @@ import {
 } from "./config.ts";
 import { federationProblems } from "./federation-checks.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { routeNameOf } from "./mcp-servers.ts";
+import { memberNameOf, routeNameOf } from "./mcp-servers.ts";
 import type { InterceptorConfig } from "./interceptors.ts";
 import { type ConfigFinding, formatPath, type Path } from "./issues.ts";
 import { resolveLimits } from "./limits.ts";
@@ -40,12 +40,20 @@ export interface ResolvedConfig {
 
 /** Resolves the routes of all forms and checks what involves several fields. */
 export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps): ResolvedConfig {
-  const { $schema: _schema, routes: _routes, upstream: _upstream, mcpServers: _servers, ...rest } = written;
+  const {
+    $schema: _schema,
+    routes: _routes,
+    upstream: _upstream,
+    mcpServers: _servers,
+    federate: _federate,
+    ...rest
+  } = written;
   const { list, problems, warnings } = collectRoutes(written);
   const path = (text: string): string =>
     surroundings.folder === undefined ? text : resolvePath(surroundings.folder, text);
   const routes = list.map(({ name, written: route }): RouteConfig => {
-    const named = name === unnamedRoute && written.upstream !== undefined ? [] : [`/${name}`];
+    const isUnnamed = name === unnamedRoute && (written.upstream !== undefined || written.federate);
+    const named = isUnnamed ? [] : [`/${name}`];
     return {
       name,
       prefixes: named.length === 0 || list.length === 1 ? [...named, ""] : named,
@@ -173,7 +181,7 @@ interface ListedRoute {
   readonly written: ParsedRoute;
 }
 
-function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
+function collectRoutes({ routes, upstream, mcpServers, federate }: ParsedConfig) {
   const list: ListedRoute[] = [];
   const problems: ConfigFinding[] = [];
   const warnings: ConfigFinding[] = [];
@@ -188,7 +196,15 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
     add({ name: unnamedRoute, path: ["upstream"], written: { ...defaults, upstream } });
   }
   for (const [name, written] of Object.entries(routes)) add({ name, path: ["routes", name], written });
-  for (const [server, target] of Object.entries(mcpServers)) {
+  if (federate) {
+    const joined = joinServers(mcpServers);
+    problems.push(...joined.problems);
+    warnings.push(...joined.warnings);
+    if (Object.keys(joined.upstreams).length === 0)
+      problems.push({ path: ["federate"], message: "there are no `mcpServers` to serve as one" });
+    else add({ name: unnamedRoute, path: ["mcpServers"], written: { ...defaults, upstreams: joined.upstreams } });
+  }
+  for (const [server, target] of federate ? [] : Object.entries(mcpServers)) {
     const path = ["mcpServers", server];
     const name = routeNameOf(server);
     if (name === undefined) {
@@ -202,6 +218,25 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
     problems.push({ path: [], message: "no routes: set `upstream`, `routes` or `mcpServers`" });
   }
   return { list, problems, warnings };
+}
+
+/** The servers of clients as members of a federation. */
+function joinServers(servers: ParsedConfig["mcpServers"]) {
+  const upstreams: Record<string, NonNullable<ParsedRoute["upstreams"]>[string]> = {};
+  const problems: ConfigFinding[] = [];
+  const warnings: ConfigFinding[] = [];
+  for (const [server, target] of Object.entries(servers)) {
+    const path = ["mcpServers", server];
+    const name = memberNameOf(server);
+    if (name === undefined)
+      problems.push({ path, message: "the name has no character that can be used in names of tools" });
+    else if (Object.hasOwn(upstreams, name)) problems.push({ path, message: `duplicate server name \`${name}\`` });
+    else {
+      if (name !== server) warnings.push({ path, message: `its names begin with \`${name}\`` });
+      upstreams[name] = { ...target, required: false };
+    }
+  }
+  return { upstreams, problems, warnings };
 }
 
 function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text: string) => string): Upstream {

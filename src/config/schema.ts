@@ -57,6 +57,10 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe("Servers by name, each served at `/<name>/mcp`; a single one also at `/mcp`."),
   upstream: upstreamConfig.optional().describe("A single server without a name, served at `/mcp`."),
+  federate: z
+    .boolean()
+    .default(false)
+    .describe("Serve all `mcpServers` as one server at `/mcp`, with names that begin with the name of their server."),
   mcpServers: z
     .record(z.string(), mcpServerConfig)
     .prefault({})

@@ -77,5 +77,13 @@ function redactValue(value: unknown, schemas: readonly JsonSchema[], secrets: Se
   if (typeof value === "string") return secrets.redact(value).replace(/(?<=\/\/)[^/?#]*@/u, `${mask}@`);
   if (typeof value === "function") return "(function)";
   if (Array.isArray(value)) return value.map((item, index) => redactValue(item, schemasBelow(schemas, index), secrets));
-  return isObject(value) ? redactObject(value, schemas, secrets) : value;
+  if (!isObject(value)) return value;
+  const { type, members } = value;
+  if (type !== "federation" || !Array.isArray(members)) return redactObject(value, schemas, secrets);
+  // Each member has an upstream of the same form as a route.
+  const shown = members.map((member: Readonly<Record<string, unknown>>) => ({
+    ...redactObject(member, [], secrets),
+    upstream: redactValue(member["upstream"], schemas, secrets),
+  }));
+  return { ...redactObject(value, schemas, secrets), members: shown };
 }

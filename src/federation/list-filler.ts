@@ -20,6 +20,8 @@ export interface FilledPage {
   readonly entries: readonly (CatalogueEntry & { readonly member: string })[];
   readonly next: ListPlace | undefined;
   readonly degraded: readonly Degraded[];
+  /** Names that several servers have, so that none of them is offered. */
+  readonly clashes: ReadonlySet<string>;
   /** How long all parts may be cached, and whether they are the same for everybody. */
   readonly ttlMs: number;
   readonly isPublic: boolean;
@@ -47,6 +49,7 @@ interface Filling {
   readonly facts: ListFacts;
   readonly entries: (CatalogueEntry & { readonly member: string })[];
   readonly degraded: Degraded[];
+  readonly clashes: Set<string>;
   /** Members that answered with a list, and those that do not have such lists. */
   readonly answered: Set<string>;
   absent: number;
@@ -80,6 +83,7 @@ export class ListFiller {
       facts,
       entries: [],
       degraded: [],
+      clashes: new Set(),
       answered: new Set(),
       absent: 0,
       firstPages: new Map(),
@@ -102,9 +106,9 @@ export class ListFiller {
       }
     }
     this.#checkMissing(filling, place === undefined);
-    const { entries, degraded, ttlMs, isPublic } = filling;
+    const { entries, degraded, clashes, ttlMs, isPublic } = filling;
     const cacheMs = degraded.length === 0 ? ttlMs : Math.min(ttlMs, degradedTtlMs);
-    return { entries, next, degraded, ttlMs: cacheMs === Number.MAX_SAFE_INTEGER ? 0 : cacheMs, isPublic };
+    return { entries, next, degraded, clashes, ttlMs: cacheMs === Number.MAX_SAFE_INTEGER ? 0 : cacheMs, isPublic };
   }
 
   /** A page as the member has it now, or what is remembered of it if that takes too long. */
@@ -141,7 +145,11 @@ export class ListFiller {
       note(filling, member, reason);
       return [];
     }
-    return entries.filter(({ advertised }) => !this.#deps.names.isClash(named, advertised));
+    return entries.filter(({ advertised }) => {
+      const isClash = this.#deps.names.isClash(named, advertised);
+      if (isClash) filling.clashes.add(advertised);
+      return !isClash;
+    });
   }
 
   /** Takes entries of one member; returns where to go on if the page is full. */
@@ -161,6 +169,8 @@ export class ListFiller {
       const outcome = await this.#readPage(filling, member, place.cursor);
       if (outcome.type === "bad-cursor" && !hasRestarted) {
         hasRestarted = true;
+        seen.clear();
+        cursors.clear();
         skip = place.delivered;
         place = { ...place, cursor: undefined, offset: 0, pages: 0 };
         continue;

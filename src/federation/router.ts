@@ -159,10 +159,17 @@ export class Router implements ListSource {
 
   #formatPage(exchange: Exchange, facts: ListFacts, page: FilledPage): string {
     const { options, cursors } = this.#federation;
-    const { entries, next, degraded, ttlMs, isPublic } = page;
+    const { entries, next, degraded, clashes, ttlMs, isPublic } = page;
+    const cut = entries.filter(({ name, advertised }) => facts.named !== undefined && !advertised.endsWith(name));
     const isModern = exchange.era === "modern";
     const meta = [
       ...(degraded.length === 0 ? [] : [`"headgate/degraded":${JSON.stringify(degraded)}`]),
+      ...(clashes.size === 0 ? [] : [`"headgate/clashes":${JSON.stringify([...clashes])}`]),
+      ...(cut.length === 0
+        ? []
+        : [
+            `"headgate/cut":${JSON.stringify(Object.fromEntries(cut.map(({ name, advertised }) => [advertised, name])))}`,
+          ]),
       ...(isModern ? [`"io.modelcontextprotocol/serverInfo":${serverInfoOf(options)}`] : []),
     ];
     const members = [

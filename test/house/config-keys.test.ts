@@ -49,6 +49,7 @@ const actsOnLoading: Readonly<Record<string, string>> = {
   "upstream.demo": "src/transports/config.ts",
   upstream: "src/config/resolve.ts",
   mcpServers: "src/config/resolve.ts",
+  federate: "src/config/resolve.ts",
 };
 
 interface Source {

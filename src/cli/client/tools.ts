@@ -5,6 +5,7 @@ import { counted } from "./resources.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { PromptIo } from "../io.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { choicesOf, type JsonObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
 import { printable, printableLine, table, textWidth, widthOf, wrap } from "../text-layout.ts";
 
@@ -17,12 +18,35 @@ export const tools = defineCommand("tools", async ({ values, positionals, progra
     const list = await client.listTools();
     io.out(
       values.json === true
-        ? printable(`${JSON.stringify({ tools: list.tools }, undefined, 2)}\n`)
-        : `${serverHeading(client, target)}: ${counted(list.tools.length, "tool")}\n${list.tools.map((tool) => formatTool(tool, widthOf(io.stdout))).join("")}`,
+        ? printable(`${JSON.stringify({ tools: list.tools, ...metaOf(list._meta) }, undefined, 2)}\n`)
+        : `${serverHeading(client, target)}: ${counted(list.tools.length, "tool")}\n${list.tools.map((tool) => formatTool(tool, widthOf(io.stdout))).join("")}${formatGaps(list._meta)}`,
     );
     return exitCodes.ok.code;
   });
 });
+
+const gapKeys = ["headgate/degraded", "headgate/clashes", "headgate/cut"] as const;
+
+/** What a gateway says about a list of several servers. */
+function metaOf(meta: JsonObject = {}): JsonObject {
+  const told = gapKeys.filter((key) => Object.hasOwn(meta, key)).map((key) => [key, meta[key]]);
+  return told.length === 0 ? {} : { _meta: Object.fromEntries(told) as JsonObject };
+}
+
+/** What a list of several servers lacks and why, and which names were cut. */
+function formatGaps(meta: JsonObject = {}): string {
+  const [degraded, clashes, cut] = gapKeys.map((key) => meta[key]);
+  const missing = (Array.isArray(degraded) ? degraded : []).filter(isObject).map(({ upstream, reason, stale }) => {
+    const what = stale === true ? "shown as it was earlier" : "missing";
+    return `${String(upstream)} is ${what}: ${String(reason)}`;
+  });
+  const equal = (Array.isArray(clashes) ? clashes : []).map(
+    (name) => `${String(name)} is left out: several servers have it`,
+  );
+  const short = Object.entries(isObject(cut) ? cut : {}).map(([name, own]) => `${name} is cut from ${String(own)}`);
+  const lines = [...missing, ...equal, ...short].map((line) => `${printableLine(line)}\n`);
+  return lines.length === 0 ? "" : `\n${lines.join("")}`;
+}
 
 /** A tool as the list shows it; the first line can follow `headgate call`. */
 export function formatTool(

@@ -1,4 +1,4 @@
-import type { Config, RouteConfig } from "../../config/config.ts";
+import type { Config, FederationConfig, RouteConfig, ServerUpstream } from "../../config/config.ts";
 import { configJsonSchema } from "../../config/json-schema.ts";
 import { type Inspection, loadConfig } from "../../config/load.ts";
 import { formatProblem } from "../../config/issues.ts";
@@ -52,6 +52,7 @@ function formatSummary(config: Config): string {
     config.secrets.redact(formatUpstream(route)),
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const members = routes.map(({ upstream }) => (upstream.type === "federation" ? formatMembers(upstream) : []));
   const lines = rows.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
@@ -59,7 +60,11 @@ function formatSummary(config: Config): string {
       .trimEnd(),
   );
   const count = `${routes.length} ${routes.length === 1 ? "route" : "routes"}`;
-  return `ok: ${count} on ${formatListener(config)}\n${lines.map((line) => `  ${line}\n`).join("")}`;
+  const shown = lines.flatMap((line, index) => [
+    `  ${line}\n`,
+    ...(members[index] ?? []).map((member) => `    ${config.secrets.redact(member)}\n`),
+  ]);
+  return `ok: ${count} on ${formatListener(config)}\n${shown.join("")}`;
 }
 
 function formatListener({ listen }: Config): string {
@@ -68,15 +73,28 @@ function formatListener({ listen }: Config): string {
   return `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** One line for each server behind a route: what its names begin with, and where it is. */
+function formatMembers({ members, separator }: FederationConfig): readonly string[] {
+  const prefixes = members.map(({ prefix }) => (prefix === "" ? "(bare names)" : `${prefix}${separator}…`));
+  const width = Math.max(...prefixes.map(({ length }) => length));
+  return members.map(({ required, upstream }, index) => {
+    const [prefix = ""] = [prefixes[index]];
+    return `${prefix.padEnd(width)}  ${formatServer(upstream)}${required ? "  (required)" : ""}`;
+  });
+}
+
 /** The server behind a route, as people know it. */
 export function formatUpstream({ upstream }: RouteConfig): string {
+  if (upstream.type !== "federation") return formatServer(upstream);
+  return `${upstream.members.length} ${upstream.members.length === 1 ? "server" : "servers"} as one`;
+}
+
+function formatServer(upstream: ServerUpstream): string {
   switch (upstream.type) {
     case "http":
       return upstream.url;
     case "stdio":
       return [upstream.command, ...upstream.args].join(" ");
-    case "federation":
-      return upstream.members.map(({ name }) => name).join(", ");
     case "demo":
       return "built-in demo server";
     case "in-process":

@@ -9,6 +9,8 @@ import { UsageError } from "../define-command.ts";
 export interface InlineOptions {
   readonly upstream?: string | undefined;
   readonly "upstream-header"?: readonly string[] | undefined;
+  /** Servers to serve as one, as NAME=SERVER. */
+  readonly federate?: readonly string[] | undefined;
   readonly transport?: string | undefined;
   /** Variables for the program, as NAME or NAME=VALUE. */
   readonly env?: readonly string[] | undefined;
@@ -26,7 +28,7 @@ export function checkInlineOptions({ upstream, program = [], ...options }: Inlin
 }
 
 /**
- * The configuration for a URL, a program, or else the demo server. The route is named after the server, so that its
+ * The configuration for a URL, a program, several servers, or else the demo server. The route is named after the server, so that its
  * recordings are told from those of others.
  */
 export function inlineConfig(options: InlineOptions, environment: Environment): unknown {
@@ -35,6 +37,9 @@ export function inlineConfig(options: InlineOptions, environment: Environment): 
   if (command !== undefined) {
     const env = Object.fromEntries((options.env ?? []).map((text) => parseVariable(text, environment)));
     return routeTo(nameOfProgram(program), { command, args, env });
+  }
+  if (options.federate !== undefined) {
+    return { routes: { all: { upstreams: Object.fromEntries(options.federate.map(parseMember)) } } };
   }
   if (url === undefined) return routeTo("demo", { demo: true });
   const headers = Object.fromEntries((options["upstream-header"] ?? []).map(parseHeader));
@@ -94,6 +99,23 @@ function nameOfProgram([command = "", ...args]: readonly string[]): string | und
 
 function programName(path: string): string {
   return basename(path.replaceAll("\\", "/")).replace(/\.(?:exe|cmd|bat|[cm]?[jt]s|py|sh)$/iu, "");
+}
+
+function parseMember(text: string): readonly [name: string, upstream: unknown] {
+  const equals = text.indexOf("=");
+  const [name, server] = [text.slice(0, Math.max(equals, 0)), text.slice(equals + 1).trim()];
+  const [command, ...args] = wordsOf(server);
+  if (name === "" || command === undefined)
+    throw new UsageError(`--federate takes NAME=URL or NAME='COMMAND ARGS', not \`${text}\``);
+  return [name, /^https?:\/\//u.test(server) ? { url: server } : { command, args }];
+}
+
+/** The words of a command line: no shell splits it, so only quotes and spaces mean something. */
+function wordsOf(line: string): readonly string[] {
+  const words = line.match(/(?:[^\s"']|"[^"]*"|'[^']*')+/gu) ?? [];
+  return words.map((word) =>
+    word.replaceAll(/"([^"]*)"|'([^']*)'/gu, (_, one: string = "", other: string = "") => one + other),
+  );
 }
 
 function parseHeader(line: string): readonly [name: string, value: string] {

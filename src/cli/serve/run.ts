@@ -8,7 +8,8 @@ import { startGateway, type StartedGateway } from "./start.ts";
 
 /** `headgate run`: serves over HTTP until it is stopped. */
 export const run = defineCommand("run", async ({ values, positionals, program }, io: ServingIo) => {
-  const [stray] = positionals;
+  const { federate = [] } = values;
+  const [stray] = federate.length === 0 ? positionals : [];
   if (stray !== undefined)
     throw new UsageError(`unexpected argument \`${stray}\`; put \`--\` before a command to start`);
   const [port, adminPort] = [parsePort(values.port), parsePort(values["admin-port"])];
@@ -17,6 +18,7 @@ export const run = defineCommand("run", async ({ values, positionals, program },
   const started = await startGateway(
     {
       ...values,
+      ...(federate.length === 0 ? {} : { federate: [...federate, ...positionals] }),
       program,
       listen: {
         ...(host === undefined ? {} : { host }),

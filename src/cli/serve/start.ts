@@ -48,8 +48,10 @@ export interface StartedGateway {
 /** Builds the gateway for a configuration file, a URL or a program; for the demo server without any of them. */
 export async function startGateway(given: StartOptions, io: ServingIo): Promise<StartedGateway> {
   const { program = [], adminPort } = given;
-  const sources = [given.config !== undefined, given.upstream !== undefined, program.length > 0].filter(Boolean).length;
-  if (sources > 1) throw new UsageError("--config FILE, --upstream URL and -- COMMAND exclude each other");
+  const named = [given.config, given.upstream, given.federate].filter((source) => source !== undefined);
+  const sources = named.length + (program.length > 0 ? 1 : 0);
+  if (sources > 1)
+    throw new UsageError("--config FILE, --upstream URL, --federate NAME=SERVER and -- COMMAND exclude each other");
   checkInlineOptions(given);
   const found = sources === 0 && given.usesFolder === true ? configInFolder() : undefined;
   if (found !== undefined) io.err(`headgate: using ${found} of this folder\n`);

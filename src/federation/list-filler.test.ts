@@ -1,0 +1,311 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import type { Exchange } from "../core/exchange.ts";
+import type { Reply } from "../core/pipeline.ts";
+import { errorMessage } from "../core/reply.ts";
+import { GatewayError } from "../errors.ts";
+import { createProcessSeals } from "../lib/sealing.ts";
+import { idFrom } from "../protocol/message.ts";
+import { exchangeWith } from "../../test/support/exchange.ts";
+import { createFakeTime, type FakeTime, settled } from "../../test/support/fake-time.ts";
+import { requestOf, resultOf } from "../../test/support/messages.ts";
+import { AdvertisedNames } from "./advertised-names.ts";
+import { Catalogue } from "./catalogue.ts";
+import { createEntryReader } from "./catalogue-entries.ts";
+import { createListCursors } from "./list-cursor.ts";
+import { listFacts } from "./list-facts.ts";
+import { type FilledPage, ListFiller } from "./list-filler.ts";
+import type { ListingOptions, MemberOptions } from "./member-options.ts";
+import { UriOwners } from "./uri-owners.ts";
+
+const facts = listFacts("tools/list");
+const exchange: Exchange = exchangeWith(requestOf("tools/list"));
+const cursors = createListCursors(createProcessSeals().cursor);
+
+/** Answers a request for a page; `cursor` is the member's own. */
+type Answer = (cursor: string | undefined) => Promise<Reply>;
+
+const page = (names: readonly string[], nextCursor?: string, more: object = {}): Reply => ({
+  message: resultOf({ tools: names.map((name) => ({ name, inputSchema: {} })), nextCursor, ...more }),
+});
+
+/** A member that has these pages, with cursors that say nothing. */
+function paged(pages: readonly (readonly string[])[]): Answer {
+  return async (cursor) => {
+    const index = cursor === undefined ? 0 : Number(cursor.slice(1));
+    return page(pages[index] ?? [], index + 1 < pages.length ? `c${index + 1}` : undefined);
+  };
+}
+
+const failing =
+  (reason: string): Answer =>
+  async () =>
+    Promise.reject(new GatewayError("upstream_unreachable", reason));
+const erring =
+  (code: number, message = "no"): Answer =>
+  async () => ({ message: errorMessage(idFrom(1), { code, message }) });
+
+interface Made {
+  readonly filler: ListFiller;
+  readonly names: AdvertisedNames;
+  readonly time: FakeTime;
+}
+
+function make(
+  answers: Readonly<Record<string, Answer>>,
+  listing: Partial<ListingOptions> = {},
+  more: Readonly<Record<string, Partial<MemberOptions>>> = {},
+  freshMs = 0,
+): Made {
+  const time = createFakeTime();
+  const members = Object.keys(answers).map((name): MemberOptions => ({
+    name,
+    prefix: name,
+    title: name,
+    allowedTools: undefined,
+    required: false,
+    ...more[name],
+  }));
+  const names = new AdvertisedNames({ members, separator: "__", nameLength: 64 });
+  const catalogues = new Map(
+    members.map((member) => [
+      member.name,
+      new Catalogue({
+        clock: time.clock,
+        reader: createEntryReader(member, names, new UriOwners(members)),
+        ask: async (_exchange, _method, cursor) => answers[member.name]?.(cursor) ?? { message: undefined },
+        freshness: () => freshMs,
+      }),
+    ]),
+  );
+  const filler = new ListFiller({
+    options: { members, listing: { wait: 3000, stale: 600_000, page: 1000, partial: "allow", ...listing } },
+    names,
+    clock: time.clock,
+    setTimer: time.setTimer,
+    catalogueOf: ({ name }) => {
+      const catalogue = catalogues.get(name);
+      if (catalogue === undefined) throw new TypeError(name);
+      return catalogue;
+    },
+  });
+  return { filler, names, time };
+}
+
+const shown = ({ entries }: FilledPage): readonly string[] => entries.map(({ advertised }) => advertised);
+
+/** Reads a list as a client does, page by page, through sealed cursors. */
+async function readPages(filler: ListFiller): Promise<readonly FilledPage[]> {
+  const pages: FilledPage[] = [];
+  let cursor: string | undefined;
+  do {
+    const place = cursor === undefined ? undefined : cursors.read(exchange, "tools/list", cursor);
+    const filled: FilledPage = await filler.fill(exchange, facts, place);
+    pages.push(filled);
+    cursor = filled.next === undefined ? undefined : cursors.write(exchange, "tools/list", filled.next);
+  } while (cursor !== undefined);
+  return pages;
+}
+
+describe("a list of several servers", () => {
+  it("is what all have, in order and once each, however it is split into servers and pages", async () => {
+    const pages = fc.array(fc.nat(5), { maxLength: 6 });
+    const catalogue = fc.array(pages, { minLength: 1, maxLength: 6 });
+    await fc.assert(
+      fc.asyncProperty(catalogue, fc.integer({ min: 1, max: 12 }), fc.boolean(), async (sizes, size, isBare) => {
+        let count = 0;
+        const split = sizes.map((own) => own.map((length) => Array.from({ length }, () => `tool_${count++}`)));
+        const answers = Object.fromEntries(split.map((own, index) => [`m${index}`, paged(own)]));
+        const bare = Object.fromEntries(Object.keys(answers).map((name) => [name, { prefix: "" }]));
+        const { filler } = make(answers, { page: size }, isBare ? bare : {});
+        const read = await readPages(filler);
+        const all = split.flatMap((own, index) => own.flat().map((name) => (isBare ? name : `m${index}__${name}`)));
+        expect(read.flatMap(shown)).toEqual(all);
+        expect(read.flatMap(({ degraded }) => degraded)).toEqual([]);
+        // Pages are full, except the last one and those behind many empty ones.
+        for (const one of read.slice(0, -1)) expect(one.entries).toHaveLength(size);
+      }),
+    );
+  });
+
+  it("fits into one page for clients that read no more, with ten thousand tools in a hundred pages beside it", async () => {
+    const many = Array.from({ length: 100 }, (_, index) => Array.from({ length: 100 }, (__, at) => `t${index}_${at}`));
+    const { filler } = make({ small: paged([["a"], ["b"]]), many: paged(many) });
+    const first = await filler.fill(exchange, facts, undefined);
+    expect(first.entries).toHaveLength(1000);
+    expect(shown(first).slice(0, 3)).toEqual(["small__a", "small__b", "many__t0_0"]);
+    expect((await readPages(filler)).flatMap(shown)).toHaveLength(10_002);
+  });
+
+  it.each<[string, Answer, readonly string[], string]>([
+    ["is unreachable", failing("connection refused"), [], "connection refused"],
+    ["answers 429", failing("the upstream answered 429"), [], "the upstream answered 429"],
+    ["answers an error", erring(-32603, "broken"), [], "broken"],
+    ["never answers", () => new Promise(() => {}), [], "the server did not answer in time"],
+    ["repeats its cursor", async () => page(["x"], "same"), ["bad__x"], "the server's cursor does not advance"],
+    [
+      "makes up cursors for the same page",
+      async (cursor) => page(["x"], `${cursor ?? ""}+`),
+      ["bad__x"],
+      "the server's cursor does not advance",
+    ],
+    [
+      "goes round in circles",
+      async (cursor) => page([cursor ?? "0"], cursor === undefined ? "a" : cursor === "a" ? "b" : "a"),
+      ["bad__0", "bad__a", "bad__b"],
+      "the server's cursor does not advance",
+    ],
+    [
+      "makes up cursors for empty pages",
+      async (cursor) => page([], `${cursor ?? ""}+`),
+      [],
+      "the server's cursor does not advance",
+    ],
+    [
+      "refuses its own cursor",
+      async (cursor) =>
+        cursor === undefined
+          ? page(["x"], "next")
+          : { message: errorMessage(idFrom(1), { code: -32602, message: "bad" }) },
+      ["bad__x"],
+      "the server refuses its own cursor",
+    ],
+  ])("goes on with the others and says so where one %s", async (_what, answer, own, reason) => {
+    const { filler, time } = make({ one: paged([["a"]]), bad: answer, two: paged([["b"], ["c"]]) });
+    const filling = filler.fill(exchange, facts, undefined);
+    await settled();
+    await time.advance(3000);
+    const filled = await filling;
+    expect(shown(filled)).toEqual(["one__a", ...own, "two__b", "two__c"]);
+    expect(filled.degraded).toEqual([{ upstream: "bad", reason, stale: false }]);
+    expect(filled.next).toBeUndefined();
+  });
+
+  it("waits for several slow servers as long as for one", async () => {
+    const never: Answer = () => new Promise(() => {});
+    const { filler, time } = make({ a: never, b: never, c: never, d: paged([["x"]]) });
+    const filling = filler.fill(exchange, facts, undefined);
+    await time.advance(3000);
+    expect(shown(await filling)).toEqual(["d__x"]);
+  });
+
+  it("finds its place again where a server has forgotten its cursor", async () => {
+    let isForgetful = false;
+    const own = paged([
+      ["a", "b"],
+      ["c", "d"],
+    ]);
+    const { filler } = make(
+      {
+        m: async (cursor) => {
+          if (cursor === undefined || !isForgetful) return own(cursor);
+          isForgetful = false;
+          return { message: errorMessage(idFrom(1), { code: -32602, message: "unknown cursor" }) };
+        },
+      },
+      { page: 3 },
+    );
+    const first = await filler.fill(exchange, facts, undefined);
+    isForgetful = true;
+    const second = await filler.fill(exchange, facts, first.next);
+    expect([...shown(first), ...shown(second)]).toEqual(["m__a", "m__b", "m__c", "m__d"]);
+  });
+
+  it("shows what a server that fails had before, but not for ever", async () => {
+    let isDown = false;
+    const { filler, time } = make({
+      a: async (cursor) => (isDown ? failing("down")(cursor) : page(["x"])),
+      b: paged([["y"]]),
+    });
+    await filler.fill(exchange, facts, undefined);
+    isDown = true;
+    const stale = await filler.fill(exchange, facts, undefined);
+    expect(shown(stale)).toEqual(["a__x", "b__y"]);
+    expect(stale.degraded).toEqual([{ upstream: "a", reason: "down", stale: true }]);
+    await time.advance(600_001);
+    expect(shown(await filler.fill(exchange, facts, undefined))).toEqual(["b__y"]);
+  });
+
+  it("does not miss a server that has no such lists", async () => {
+    const { filler } = make({ a: erring(-32601), b: paged([["y"]]) });
+    const filled = await filler.fill(exchange, facts, undefined);
+    expect(shown(filled)).toEqual(["b__y"]);
+    expect(filled.degraded).toEqual([]);
+  });
+
+  it("is an error and never empty where nobody answers", async () => {
+    const { filler } = make({ a: failing("down"), b: failing("gone"), c: erring(-32601) });
+    await expect(filler.fill(exchange, facts, undefined)).rejects.toThrow("the list is incomplete: a (down), b (gone)");
+    const { filler: without } = make({ a: erring(-32601), b: erring(-32601) });
+    await expect(without.fill(exchange, facts, undefined)).rejects.toMatchObject({ code: "method_not_found" });
+  });
+
+  it("is an error without a server that is required, or without any if that is asked for", async () => {
+    const answers = { a: failing("down"), b: paged([["y"]]) };
+    const required = make(answers, {}, { a: { required: true } });
+    await expect(required.filler.fill(exchange, facts, undefined)).rejects.toThrow("a (down)");
+    const strict = make(answers, { partial: "refuse" });
+    await expect(strict.filler.fill(exchange, facts, undefined)).rejects.toThrow("a (down)");
+  });
+
+  it("leaves out bare names of two servers, and all bare names while one of the lists is unknown", async () => {
+    const bare = { a: { prefix: "" }, b: { prefix: "" } };
+    const { filler } = make({ a: paged([["x", "y"]]), b: paged([["y"], ["z"]]), c: paged([["y"]]) }, {}, bare);
+    expect(shown(await filler.fill(exchange, facts, undefined))).toEqual(["x", "z", "c__y"]);
+    const { filler: unsure } = make({ a: paged([["x"]]), b: failing("down"), c: paged([["y"]]) }, {}, bare);
+    const filled = await unsure.fill(exchange, facts, undefined);
+    expect(shown(filled)).toEqual(["c__y"]);
+    expect(filled.degraded.map(({ upstream }) => upstream)).toEqual(["a", "b"]);
+  });
+
+  it("asks for a fresh list once, and again when it has changed", async () => {
+    let asked = 0;
+    const { filler } = make(
+      {
+        a: async () => {
+          asked++;
+          return page(["x"]);
+        },
+      },
+      {},
+      {},
+      1000,
+    );
+    await Promise.all([filler.fill(exchange, facts, undefined), filler.fill(exchange, facts, undefined)]);
+    await filler.fill(exchange, facts, undefined);
+    expect(asked).toBe(1);
+  });
+
+  it("tells how long all parts may be kept", async () => {
+    const hints =
+      (ttlMs: number, cacheScope: string): Answer =>
+      async () =>
+        page(["x"], undefined, { ttlMs, cacheScope });
+    const { filler } = make({ a: hints(5000, "public"), b: hints(2000, "public") });
+    expect(await filler.fill(exchange, facts, undefined)).toMatchObject({ ttlMs: 2000, isPublic: true });
+    const { filler: mixed } = make({ a: hints(5000, "public"), b: hints(9000, "private"), c: failing("down") });
+    expect(await mixed.fill(exchange, facts, undefined)).toMatchObject({ ttlMs: 5000, isPublic: false });
+  });
+
+  it("goes on with the next server where the one of a cursor has been taken away", async () => {
+    const first = await make({ a: paged([["x", "y"]]), b: paged([["z"]]) }, { page: 1 }).filler.fill(
+      exchange,
+      facts,
+      undefined,
+    );
+    const { filler } = make({ b: paged([["z"]]) }, { page: 1 });
+    expect(shown(await filler.fill(exchange, facts, first.next))).toEqual(["b__z"]);
+  });
+
+  it("does not read cursors of other lists, callers or routes", () => {
+    const place = { index: 0, member: "a", cursor: undefined, offset: 1, delivered: 1, pages: 0 };
+    const cursor = cursors.write(exchange, "tools/list", place);
+    const other = { ...exchange.principal, id: "someone else" };
+    expect(cursors.read(exchange, "tools/list", cursor)).toEqual(place);
+    expect(cursors.read(exchange, "prompts/list", cursor)).toBeUndefined();
+    expect(cursors.read({ ...exchange, principal: other }, "tools/list", cursor)).toBeUndefined();
+    expect(cursors.read({ ...exchange, route: "other" }, "tools/list", cursor)).toBeUndefined();
+    expect(cursors.read(exchange, "tools/list", "made up")).toBeUndefined();
+  });
+});

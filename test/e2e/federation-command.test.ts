@@ -1,0 +1,62 @@
+import { describe, expect, it, vi } from "vitest";
+
+import { headgate, temporaryFolder } from "../support/capture-file.ts";
+import { startFixture, stdioFixture } from "../support/fixture.ts";
+import { startGateway } from "../support/gateway.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+describe("the command in front of several servers", () => {
+  it("serves the servers of --federate behind one endpoint, and lists what they have and lack", async () => {
+    await using fixture = await startFixture({ era: "dual", half: "first" });
+    const child = stdioFixture({ era: "dual", half: "second" })
+      .map((word) => `"${word}"`)
+      .join(" ");
+    await using gateway = await startGateway([
+      "run",
+      "--port",
+      "0",
+      "--no-record",
+      "--federate",
+      `web=${fixture.url}`,
+      `child=${child}`,
+      "gone=http://127.0.0.1:1/mcp",
+    ]);
+    const { output, exitCode } = await headgate("tools", gateway.url);
+    expect(exitCode).toBe(0);
+    expect(output).toContain("web__test_simple_text");
+    expect(output).toContain("child__test_elicitation");
+    expect(output).toMatch(/^gone is missing: .+$/mu);
+    const called = await headgate("call", "web__test_simple_text", "--url", gateway.url);
+    expect(called.output).toContain("This is a simple text response for testing.");
+  });
+
+  it.each([
+    ["a=", /--federate takes NAME=URL or NAME='COMMAND ARGS', not `a=`/u],
+    ["https://example.com", /--federate takes NAME=URL/u],
+  ])("refuses --federate %s", async (member, problem) => {
+    const { output, exitCode } = await headgate("run", "--federate", member);
+    expect(exitCode).toBe(2);
+    expect(output).toMatch(problem);
+  });
+
+  it("checks a configuration with several servers and shows their names and places", async () => {
+    using folder = temporaryFolder();
+    const file = folder.write(
+      "headgate.yaml",
+      `routes:
+  work:
+    upstreams:
+      github: { url: https://example.com/mcp, prefix: gh, required: true }
+      notes: { demo: true, prefix: "" }
+`,
+    );
+    const { output, exitCode } = await headgate("check", "--only-file", file);
+    expect(exitCode).toBe(0);
+    expect(output).toContain("work  /work/mcp /mcp  2 servers as one");
+    expect(output).toContain("    gh__…         https://example.com/mcp  (required)");
+    expect(output).toContain("    (bare names)  built-in demo server");
+    const clash = folder.write("bad.yaml", "routes: { w: { upstreams: { a__b: { demo: true } } } }\n");
+    expect((await headgate("check", "--only-file", clash)).output).toContain("contains the separator `__`");
+  });
+});

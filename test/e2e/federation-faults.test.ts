@@ -1,0 +1,109 @@
+import { createServer } from "node:net";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+
+import { describe, expect, it, vi } from "vitest";
+
+import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
+import { eventually } from "../support/eventually.ts";
+import { fakeUpstream } from "../support/fake-upstream.ts";
+import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
+import { createToolServer } from "../support/tool-server.ts";
+import { connectV2 } from "../support/v2-client.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const connect = (gateway: LocalGateway, revision: Revision) => connectV2({ via: "http", url: gateway.url }, revision);
+
+/** A port where nobody listens. */
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+const small = (name: string, ...tools: readonly string[]) => ({ server: () => createToolServer({ name, tools }) });
+
+describe.each([newestLegacy, newestModern])("several servers, with a client of %s", (revision) => {
+  it("of which some are killed, slow, over their limit or gone: the others go on, and the client is told", async () => {
+    await using slow = await fakeUpstream(() => {});
+    await using limited = await fakeUpstream((call) => {
+      call.replyRaw(429, { "retry-after": "30" });
+    });
+    const healthy = Object.fromEntries(
+      Array.from({ length: 15 }, (_, index) => [`ok${index}`, small(`ok${index}`, "x")]),
+    );
+    await using gateway = await openGateway({
+      routes: {
+        all: {
+          upstreams: {
+            ...healthy,
+            killed: { command: process.execPath, args: ["-e", "process.exit(1)"] },
+            slow: { url: slow.url },
+            limited: { url: limited.url },
+            gone: { url: `http://127.0.0.1:${await closedPort()}/mcp` },
+            last: small("last", "y"),
+          },
+          federation: { listing: { wait: "1s" } },
+        },
+      },
+    });
+    await using client = await connect(gateway, revision);
+    const { tools, _meta } = await client.sdk.listTools();
+    expect(tools.map(({ name }) => name)).toEqual([...Object.keys(healthy).map((name) => `${name}__x`), "last__y"]);
+    const degraded = _meta?.["headgate/degraded"] as readonly { readonly upstream: string; readonly stale: boolean }[];
+    expect(degraded.map(({ upstream, stale }) => [upstream, stale])).toEqual(
+      ["killed", "slow", "limited", "gone"].map((name) => [name, false]),
+    );
+    expect((await client.callTool("last__y")).texts).toEqual(["last.y {}"]);
+    await expect(client.callTool("gone__x")).rejects.toThrow(/./u);
+    await expect(client.callTool("killed__x")).rejects.toThrow(/./u);
+    expect((await client.callTool("ok7__x")).texts).toEqual(["ok7.x {}"]);
+  });
+
+  it("all of which are gone: an error and no empty list", async () => {
+    const gone = { url: `http://127.0.0.1:${await closedPort()}/mcp` };
+    await using gateway = await openGateway({ routes: { all: { upstreams: { a: gone, b: gone } } } });
+    const listing = connect(gateway, revision).then(async (client) => client.listTools());
+    await expect(listing).rejects.toThrow(/no server answered|the list is incomplete|502/u);
+  });
+
+  it("reaches a tool by a name that was never listed, cut or not", async () => {
+    const long = "a_tool_with_a_name_that_is_much_longer_than_any_model_would_ever_accept_it";
+    const upstreams = { first: small("first", "x"), second: small("second", "x", long) };
+    await using gateway = await openGateway({ routes: { all: { upstreams } } });
+    await using lister = await connect(gateway, revision);
+    const cut = (await lister.listTools()).find((name) => name.startsWith("second__a_tool")) ?? "";
+    expect(cut).toHaveLength(64);
+    await using fresh = await openGateway({ routes: { all: { upstreams } } });
+    await using client = await connect(fresh, revision);
+    expect((await client.callTool(cut)).texts).toEqual([`second.${long} {}`]);
+    expect((await client.callTool("second__x")).texts).toEqual(["second.x {}"]);
+    await expect(client.callTool("third__x")).rejects.toThrow(/Unknown tool/u);
+  });
+
+  it("tells a client that a list has changed when it has", async () => {
+    const changing = () => {
+      const server = createToolServer({ name: "changing", tools: ["x"] });
+      server.registerTool("grow", {}, () => {
+        server.registerTool("grown", {}, () => ({ content: [] }));
+        return { content: [] };
+      });
+      return server;
+    };
+    await using gateway = await openGateway({
+      routes: { all: { upstreams: { changing: { server: changing }, other: small("other", "x") } } },
+    });
+    await using client = await connect(gateway, revision);
+    if (revision === newestModern) await client.sdk.listen({ toolsListChanged: true });
+    expect(await client.listTools()).not.toContain("changing__grown");
+    await client.callTool("changing__grow");
+    await eventually(() => {
+      expect(client.notified.map(({ method }) => method)).toContain("notifications/tools/list_changed");
+    });
+    expect(await client.listTools()).toContain("changing__grown");
+  });
+});

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 
-import { citersOf, marked, problemsOf, unmarked, type Evidence } from "./requirements/audit.ts";
+import { citersOf, marked, problemsOf, reachProblems, unmarked, type Evidence } from "./requirements/audit.ts";
 import {
   readChecklists,
   rowsOf,
@@ -13,15 +13,17 @@ import {
   type Row,
 } from "./requirements/checklist.ts";
 import { benchCitations, reportCitations, testCitations } from "./requirements/citations.ts";
+import { citingFiles, createModuleGraph, reachOfRows, type RowReach } from "./requirements/reachability.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const folder = resolve(root, "requirements");
 
 const usage = `usage: npm run -s requirements -- [options]
   (none)                    how many rows are shown, waived, opt-in or open, per checklist
-  --list [STATUS] [PREFIX]  the rows; STATUS is one of ${statusNames.join(", ")}; PREFIX such as SC
+  --list [STATUS] [PREFIX]  the rows, with the entry points that reach their code; STATUS is one of ${statusNames.join(", ")}; PREFIX such as SC
   --mark                    set every mark as the citations in test titles say
-  --verify                  exit 1 when a mark is untrue or a cited id does not exist
+  --verify                  exit 1 when a mark is untrue, a cited id does not exist, or users cannot reach the code
+                            that the tests of a row exercise
   --reports FOLDER          with --verify: believe the vitest reports of a run instead of the sources`;
 
 process.exitCode = run();
@@ -44,13 +46,16 @@ function run(): number {
   const sources: Evidence = { tests: testCitations(root), benches: benchCitations(root) };
   if (values.mark) writeChecklists(folder, marked(readChecklists(folder), sources));
   const checklists = readChecklists(folder);
-  if (values.list && !list(checklists, sources, positionals)) {
+  const reach = values.list || values.verify ? readReach() : new Map<string, RowReach>();
+  if (values.list && !list(checklists, sources, reach, positionals)) {
     console.error(usage);
     return 2;
   }
   if (!values.list) printCounts(checklists);
 
-  const problems = values.verify ? verify(checklists, sources, values.reports) : [];
+  const problems = values.verify
+    ? [...verify(checklists, sources, values.reports), ...reachProblems(checklists, reach)]
+    : [];
   for (const problem of problems) console.log(`untrue: ${problem}`);
   const waiting = unmarked(checklists, sources).length;
   if (waiting > 0) console.log(`${waiting} rows are cited but not marked yet: npm run -s requirements -- --mark`);
@@ -58,6 +63,11 @@ function run(): number {
   const rows = rowsOf(checklists);
   console.log(`${rows.filter(isShown).length} of ${rows.length} requirements shown`);
   return problems.length > 0 ? 1 : 0;
+}
+
+function readReach(): ReadonlyMap<string, RowReach> {
+  const graph = createModuleGraph(root);
+  return reachOfRows(graph, graph.citingTests(citingFiles(root)));
 }
 
 /** Untrue marks by the sources and, given reports, by what really ran and passed. */
@@ -86,7 +96,12 @@ function line(cells: readonly (string | number)[]): string {
 }
 
 /** Prints the rows that fit; false when a word is neither a status nor a prefix. */
-function list(checklists: readonly Checklist[], evidence: Evidence, words: readonly string[]): boolean {
+function list(
+  checklists: readonly Checklist[],
+  evidence: Evidence,
+  reach: ReadonlyMap<string, RowReach>,
+  words: readonly string[],
+): boolean {
   const statuses = statusNames.filter((name) => words.includes(name));
   const prefixes = checklists.map(({ checklist }) => checklist).filter((prefix) => words.includes(prefix));
   if (statuses.length + prefixes.length !== words.length) return false;
@@ -97,7 +112,9 @@ function list(checklists: readonly Checklist[], evidence: Evidence, words: reado
     const reason = typeof row.status === "string" ? "" : ` (${Object.values(row.status).join("")})`;
     const citers = citersOf(row.id, [...evidence.tests.citations, ...evidence.benches.citations]);
     const tail = citers.length > 0 ? `\n        ${citers.join(", ")}` : "";
-    console.log(`${row.id}  ${name}${reason}: ${row.text}${tail}`);
+    const from = row.library === undefined ? (reach.get(row.id)?.from ?? []) : [`${row.library} alone`];
+    const entries = from.length > 0 ? `\n        reached from ${from.join(", ")}` : "";
+    console.log(`${row.id}  ${name}${reason}: ${row.text}${tail}${entries}`);
   }
   return true;
 }

@@ -1,5 +1,6 @@
 import { rowsOf, statusName, type Checklist, type Row, type Status } from "./checklist.ts";
 import type { Citation, Findings } from "./citations.ts";
+import type { RowReach } from "./reachability.ts";
 
 /** What tests and benchmarks say about the requirements. */
 export interface Evidence {
@@ -19,6 +20,22 @@ export function problemsOf(checklists: readonly Checklist[], evidence: Evidence)
     ...strangers.map(({ id, file }) => `${file}: ${id} does not exist`),
     ...rows.flatMap((row) => problemsOfRow(row, evidence)),
   ].filter(isFirst);
+}
+
+/** Rows whose tests exercise code that users cannot reach, in words; empty when all is well. */
+export function reachProblems(checklists: readonly Checklist[], reach: ReadonlyMap<string, RowReach>): string[] {
+  return rowsOf(checklists).flatMap(({ id, library }) => {
+    const { unreachable = [], libraryOnly = [], from = [] } = reach.get(id) ?? {};
+    if (library !== undefined && libraryOnly.length === 0 && reach.has(id)) {
+      return [`${id} is marked as a promise of ${library} alone, but its tests use nothing that only it exports`];
+    }
+    return [
+      ...unreachable.map((code) => `${id}: no entry point reaches ${code}, which its tests exercise`),
+      ...(library === undefined && from.length === 0
+        ? libraryOnly.map((code) => `${id}: only headgate/protocol exports ${code}; call it, or mark the row "library"`)
+        : []),
+    ];
+  });
 }
 
 /** The checklists with each mark set as the citations say; waived and opt-in rows are people's decisions and stay. */

@@ -26,6 +26,8 @@ export interface Row {
   readonly kind?: string;
   /** M must, S should, C could. */
   readonly level?: string;
+  /** The entry point whose promise this row is alone, where no product needs the code behind it. */
+  readonly library?: string;
   readonly status: Status;
 }
 
@@ -96,7 +98,7 @@ function parseRow(file: string, prefix: string, value: unknown): Row {
   if (!isRecord(value)) throw new Error(`${file}: a row is an object`);
   const { status, ...texts } = value;
   if (!isTextRecord(texts)) throw new Error(`${file}: all of a row but its status is text`);
-  const { id, text, detail, kind, level, ...rest } = texts;
+  const { id, text, detail, kind, level, library, ...rest } = texts;
   if (id === undefined || !id.startsWith(`${prefix}-`)) throw new Error(`${file}: a row without an id`);
   if (text === undefined || text === "") throw new Error(`${file}: ${id} has no text`);
   const [stranger] = Object.keys(rest);
@@ -107,6 +109,7 @@ function parseRow(file: string, prefix: string, value: unknown): Row {
     ...(detail === undefined ? {} : { detail }),
     ...(kind === undefined ? {} : { kind }),
     ...(level === undefined ? {} : { level }),
+    ...(library === undefined ? {} : { library }),
     status: parseStatus(file, id, status),
   };
 }

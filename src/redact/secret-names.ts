@@ -2,7 +2,7 @@
 const separators = String.raw`[\s_.\-/]*`;
 const spread = (word: string): string => Array.from(word).join(separators);
 
-/** Words that the name of a secret contains, and words that are the whole name. */
+/** Words that the name of a secret contains, and words that are the wholeNames name. */
 const within = [
   "password",
   "passwd",
@@ -36,9 +36,9 @@ export const secretHints: RegExp = new RegExp(
   "iu",
 );
 
-const whole = new Set(["pwd", "pass", "otp", "auth", "cookie", "cookies", "credential", "credentials"]);
+export const wholeNames = new Set(["pwd", "pass", "otp", "auth", "cookie", "cookies", "credential", "credentials"]);
 
-const endings = [
+export const nameEndings = [
   "pass",
   "password",
   "passwd",
@@ -60,9 +60,6 @@ const endings = [
   "setcookie",
   "requeststate",
 ];
-
-/** All names of secrets, without prefixes. */
-export const secretNames: readonly string[] = [...whole, ...endings];
 
 /** Tokens that mark a position or a count and grant no access. */
 const harmless = new Set([
@@ -93,7 +90,7 @@ export function normalizeName(name: string): string {
 export function isSecretName(plain: string): boolean {
   let name = plain;
   for (;;) {
-    if (whole.has(name) || tokenLists.test(name)) return true;
+    if (wholeNames.has(name) || tokenLists.test(name)) return true;
     if (harmless.has(name)) return false;
     if (endsLikeSecret(name) || (name.endsWith("s") && !name.endsWith("tokens") && endsLikeSecret(name.slice(0, -1))))
       return true;
@@ -105,5 +102,5 @@ export function isSecretName(plain: string): boolean {
 
 function endsLikeSecret(name: string): boolean {
   if (harmlessPasses.some((word) => name.endsWith(word))) return false;
-  return endings.some((ending) => name.endsWith(ending));
+  return nameEndings.some((ending) => name.endsWith(ending));
 }

@@ -227,6 +227,8 @@ function toStatusFailure(status: number, detail: string | undefined, name: strin
   return { exit: "unreachable", message: `${name} responded with HTTP ${status}${said}${hint}` };
 }
 
+const maxShownBody = 500;
+
 /** The message of a JSON-RPC error in the response body, which says more than the status. */
 function messageInBody(error: unknown): string | undefined {
   for (const { data } of causesOf(error)) {
@@ -238,7 +240,8 @@ function messageInBody(error: unknown): string | undefined {
       const message = isObject(inner) ? inner["message"] : undefined;
       if (typeof message === "string") return printableLine(message);
     } catch {
-      // Probably an HTML page of a proxy.
+      // A short line says what is wrong; more is probably an HTML page of a proxy.
+      if (text.length <= maxShownBody && /^[^<\n]+\n?$/u.test(text)) return printableLine(text);
     }
   }
   return undefined;

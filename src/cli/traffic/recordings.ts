@@ -136,5 +136,8 @@ export async function resolveStore(
   if (file === undefined) return defaultRecordingFile(io.env);
   const { record } = await loadConfigFile(file, io);
   if (record === false) throw new GatewayError("config_invalid", `${file} turns recording off`);
-  return record?.postgres ?? record?.file ?? defaultRecordingFile(io.env);
+  // Without the key such a gateway records nothing; the default file would show the traffic of others.
+  if (record === undefined)
+    throw new GatewayError("config_invalid", `${file} records nothing; set \`record: true\` in it, or pass --store`);
+  return record.postgres ?? record.file ?? defaultRecordingFile(io.env);
 }

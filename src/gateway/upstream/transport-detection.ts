@@ -34,28 +34,40 @@ export function createTransportDetectingLink(
   };
 
   async function initialize(first: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    let refused: Reply;
     try {
       const reply = await first.request(exchange);
-      detected.transport = "streamable-http";
-      return reply;
+      // Some endpoints of HTTP+SSE refuse a POST with a JSON-RPC error in the body.
+      if (reply.message?.kind !== "error") {
+        detected.transport = "streamable-http";
+        return reply;
+      }
+      refused = reply;
     } catch (error) {
       const failure = GatewayError.from(error);
       if (!unknownPost.has(failure.details?.["upstreamStatus"])) throw failure;
-      isTrying = true;
-      const older = openSse(trying);
-      try {
-        const reply = await older.request(exchange);
-        detected.transport = "sse";
-        link = older;
-        await first.close("the upstream speaks HTTP+SSE");
-        return reply;
-      } catch {
-        // It speaks neither; the answer to the newer transport is the better clue.
-        await older.close("the upstream does not speak HTTP+SSE");
-        throw failure;
-      } finally {
-        isTrying = false;
-      }
+      const reply = await initializeOverSse(first, exchange);
+      if (reply === undefined) throw failure;
+      return reply;
+    }
+    return (await initializeOverSse(first, exchange)) ?? refused;
+  }
+
+  /** Undefined if it speaks neither: then the answer to the newer transport is the better clue. */
+  async function initializeOverSse(first: UpstreamLink, exchange: Exchange): Promise<Reply | undefined> {
+    isTrying = true;
+    const older = openSse(trying);
+    try {
+      const reply = await older.request(exchange);
+      detected.transport = "sse";
+      link = older;
+      await first.close("the upstream speaks HTTP+SSE");
+      return reply;
+    } catch {
+      await older.close("the upstream does not speak HTTP+SSE");
+      return undefined;
+    } finally {
+      isTrying = false;
     }
   }
 

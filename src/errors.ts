@@ -61,6 +61,43 @@ const rows = {
     jsonrpc: -32602,
     description: "The parameters are not valid for the method.",
   },
+  bad_request: {
+    http: 400,
+    jsonrpc: -32000,
+    description: "The HTTP request is ambiguous, for example by several Host headers.",
+  },
+  host_not_allowed: {
+    http: 403,
+    jsonrpc: -32000,
+    level: "warn",
+    description: "The Host header names a host that `listen.allowedHosts` and `listen.publicUrl` do not allow.",
+  },
+  origin_not_allowed: {
+    http: 403,
+    jsonrpc: -32000,
+    level: "warn",
+    description: "The Origin header names an origin that `listen.allowedOrigins` and `cors.origins` do not allow.",
+  },
+  method_not_allowed: {
+    http: 405,
+    jsonrpc: -32000,
+    description: "The endpoint does not take this HTTP method.",
+  },
+  not_acceptable: {
+    http: 406,
+    jsonrpc: -32000,
+    description: "The Accept header of a GET does not allow an event stream.",
+  },
+  stream_conflict: {
+    http: 409,
+    jsonrpc: -32000,
+    description: "The session already has an open GET stream.",
+  },
+  unsupported_media_type: {
+    http: 415,
+    jsonrpc: -32000,
+    description: "The body of a POST is not `application/json`.",
+  },
   unauthenticated: {
     http: 401,
     jsonrpc: 4010,
@@ -93,7 +130,7 @@ const rows = {
   not_found: {
     http: 404,
     jsonrpc: undefined,
-    description: "The admin API has no such path, or no record with this id.",
+    description: "Nothing is served at the path, or the admin API has no record with this id.",
   },
   session_missing: {
     http: 400,

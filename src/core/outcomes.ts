@@ -46,6 +46,10 @@ const refusals: ReadonlySet<string> = new Set<ErrorCode>([
   "overloaded",
   "too_large",
   "shutting_down",
+  "parse_error",
+  "invalid_message",
+  "session_missing",
+  "session_unknown",
 ]);
 
 /** The outcome of a message that the gateway answered with an error of its own. */

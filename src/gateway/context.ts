@@ -14,6 +14,8 @@ import {
   type SetTimer,
   systemClock,
   systemTimer,
+  type Principal,
+  type TransportContext,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { Seals } from "../lib/sealing.ts";
@@ -50,10 +52,26 @@ export interface GatewayContext {
   readonly newId: () => string;
   /** The next label of the process: for a message, or for something that holds none. */
   readonly newLabel: (session: SessionContext | undefined, message?: Pick<Message, "id" | "kind">) => string;
+  /** Counts, logs and records a request that was refused before it brought a message. */
+  readonly noteRefusal: (refused: RefusedRequest) => void;
   /** Counts a message that the gateway refused on a route. */
   readonly countRefusal: (route: string, code: ErrorCode) => void;
   /** Logs and counts a failed exchange; returns the error. */
   readonly reportFailure: (exchange: Exchange, error: GatewayError) => GatewayError;
+}
+
+/** A request that was refused before it brought a message. */
+export interface RefusedRequest {
+  /** Undefined where it was for no route. */
+  readonly route: string | undefined;
+  readonly code: ErrorCode;
+  /** The HTTP status of the answer. */
+  readonly status: number;
+  readonly reason: string;
+  readonly principal?: Principal;
+  readonly transport: TransportContext;
+  /** More for the log line. */
+  readonly fields?: Readonly<Record<string, string | undefined>>;
 }
 
 /** The options of a context that a reload may change. */
@@ -82,6 +100,8 @@ export interface ContextOptions extends ReloadableContextOptions {
   readonly log: Logger;
   /** Takes secrets out of ids that senders chose, which are in labels. */
   readonly redact: (text: string) => string;
+  /** Logs and records requests that were refused at the door. */
+  readonly onRefused: (refused: RefusedRequest) => void;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
 }
@@ -146,6 +166,10 @@ export function createContext(options: ContextOptions): OwnedContext {
     openWork: new OpenWork(),
     newId: () => `${node}-${(counter++).toString(36)}`,
     newLabel: (session, message = withoutMessage) => labels.labelMessage(session?.label ?? noSession, message),
+    noteRefusal: (refused) => {
+      countRefusal(refused.route ?? "", refused.code);
+      options.onRefused(refused);
+    },
     countRefusal,
     reportFailure: (exchange, error) => {
       countRefusal(exchange.route, error.code);

@@ -18,6 +18,7 @@ import type { RouteInterceptors } from "./route/route-state.ts";
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
 import { openDriftGuard } from "./wiring/drift.ts";
 import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
+import { createRefusalLog } from "./wiring/refusals.ts";
 import { openState } from "./wiring/state.ts";
 import {
   createGatewayTelemetry,
@@ -68,6 +69,9 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     clock,
     setTimer,
     redact: createTextRedaction(redact),
+    onRefused: (refused) => {
+      noteRefused(refused);
+    },
   });
   const { metrics, newId } = context;
   metrics.onCollect(() => {
@@ -85,6 +89,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const heldMessages = new HeldMessages({ clock, setTimer, newId });
   const hardMs = (): number => Math.min(...Object.values(running().routes).map(({ timeouts }) => timeouts.hard));
   const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact, hardMs });
+  const noteRefused = createRefusalLog({ ...context, recording });
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   return {

@@ -133,7 +133,7 @@ describe("headgate traffic", () => {
     const cases = [
       [folder.write("text.txt", "hello\n"), "is not JSON"],
       [folder.write("other.json", '{"log":{}}\n'), "is not a line of a capture file"],
-      [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads format 1"],
+      [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads format 2"],
       [folder.at("nothing.sqlite"), "does not exist"],
     ] as const;
     for (const [file, problem] of cases) {

@@ -4,7 +4,7 @@ import { captureOf } from "../../../test/support/capture.ts";
 import { createCaptureReader } from "../../recorder/store/capture-file.ts";
 import { createColors } from "../io.ts";
 import { formatConversation } from "./show.ts";
-import { formatBytes, formatExchange, formatMs } from "./format.ts";
+import { formatBytes, formatExchange, formatMs, listLayout } from "./format.ts";
 
 const evil = "\u001B[2J\u202E";
 
@@ -28,7 +28,7 @@ describe("a recorded exchange on a terminal", () => {
     if (record === undefined || operation === undefined) throw new Error("nothing was read");
     const frames = await reader.frames(record.capture, record.id);
     const options = { colors: createColors(false), maxBody: 1000 };
-    const text = `${formatExchange(record, options.colors)}\n${formatConversation(operation, [{ record, frames }], options)}`;
+    const text = `${formatExchange(record, options.colors, listLayout(undefined))}\n${formatConversation(operation, [{ record, frames }], options)}`;
     expect(text).toContain("\\u001b[2J");
     for (const character of ["\u001B", "\u202E"]) expect(text).not.toContain(character);
   });

@@ -1,36 +1,87 @@
 import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts";
+import { principalNameOf } from "../../core/principal-name.ts";
 import { toShortId } from "../../recorder/exchange-id.ts";
 import type { Colors } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 
+/** The widths of the columns of a list; `policy` takes what is left. */
+export interface ListLayout {
+  readonly time: number;
+  readonly id: number;
+  readonly route: number;
+  readonly who: number;
+  readonly call: number;
+  readonly status: number;
+  /** Zero leaves the column out. */
+  readonly took: number;
+  /** The most characters of the last column. */
+  readonly policy: number;
+  /** Whether texts are cut to the widths; where nobody looks at columns they are not. */
+  readonly isCut: boolean;
+}
+
+const narrowest = 80;
+const roomy = 124;
+
+/** The layout for a terminal of some columns; without one, nothing is cut. */
+export function listLayout(columns: number | undefined): ListLayout {
+  const wide = { time: 12, id: 10, route: 10, who: 22, call: 32, status: 14, took: 8 };
+  if (columns === undefined) return { ...wide, policy: 0, isCut: false };
+  const width = Math.max(columns, narrowest);
+  if (width >= roomy) return { ...wide, policy: width - roomy + 9, isCut: true };
+  const took = width >= narrowest + 16 ? 8 : 0;
+  const fixed = { time: 8, id: 8, route: 8, who: 12, status: 10, took };
+  const left = width - Object.values(fixed).reduce((sum, column) => sum + column + 1, 1);
+  const policy = Math.max(12, Math.floor(left * 0.4));
+  return { ...fixed, call: left - policy, policy, isCut: true };
+}
+
 /** An exchange as one line of a table. */
-export function formatExchange(exchange: ExchangeRecord, colors: Colors): string {
-  const { at, id, principal, direction, method, target, durationMs, rule, kind } = exchange;
+export function formatExchange(exchange: ExchangeRecord, colors: Colors, layout: ListLayout): string {
+  const { at, id, route, direction, durationMs, kind } = exchange;
   const arrow = direction === "c2s" ? "→" : "←";
-  const name = target === undefined ? method : `${method} ${target}`;
   const took = durationMs === undefined ? "" : formatMs(durationMs);
+  const fit = (text: string, column: number): string => (layout.isCut ? padOrCut(text, column) : text.padEnd(column));
   const cells = [
-    colors.dim(formatTime(at)),
-    colors.cyan(padOrCut(printableLine(toShortId(id)), 12)),
-    padOrCut(printableLine(principal), 14),
-    `${kind === "notification" ? colors.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
-    colorState(exchange.state, colors, padOrCut(printableLine(exchange.state), 14)),
-    took.padStart(8),
-    formatDecision(exchange, colors),
-    rule === undefined || exchange.decision === "allow" ? "" : colors.dim(printableLine(rule)),
+    colors.dim(formatTime(at).slice(0, layout.time)),
+    colors.cyan(fit(printableLine(toShortId(id)), layout.id)),
+    fit(route === "" ? "-" : printableLine(route), layout.route),
+    whoOf(exchange, layout),
+    `${kind === "notification" ? colors.dim(arrow) : arrow} ${fit(callOf(exchange, layout), layout.call - 2)}`,
+    colorState(exchange.state, colors, fit(printableLine(exchange.state), layout.status)),
+    ...(layout.took === 0 ? [] : [took.padStart(layout.took)]),
+    formatDecision(exchange, colors, layout),
   ];
   return cells.join(" ").trimEnd();
 }
 
+/** The principal's short name, then what its client calls itself; the principal is never cut where it differs. */
+function whoOf({ principal, client }: ExchangeRecord, { who, isCut }: ListLayout): string {
+  const name = printableLine(principalNameOf(principal));
+  const isAnonymous = principal === "anonymous";
+  const program = client === undefined ? "" : printableLine(client);
+  const text = isAnonymous && program !== "" ? program : program === "" ? name : `${name} ${program}`;
+  if (!isCut || text.length <= who) return text.padEnd(who);
+  if (isAnonymous || name.length < who - 2) return padOrCut(text, who);
+  return name.length <= who ? name.padEnd(who) : `…${name.slice(1 - who)}`;
+}
+
+/** Method and target; where there is little room, the target alone. */
+function callOf({ method, target, kind }: ExchangeRecord, { call, isCut }: ListLayout): string {
+  const whole = printableLine(target === undefined ? method : `${method} ${target}`) || kind;
+  return isCut && target !== undefined && whole.length > call - 2 ? printableLine(target) : whole;
+}
+
 /** The column heads. */
-export function exchangeHeads(colors: Colors): string {
+export function exchangeHeads(colors: Colors, layout: ListLayout): string {
   const heads = [
-    "TIME".padEnd(12),
-    "ID".padEnd(12),
-    "PRINCIPAL".padEnd(14),
-    `  ${"METHOD AND TARGET".padEnd(38)}`,
-    "STATUS".padEnd(14),
-    "TOOK".padStart(8),
+    "TIME".padEnd(layout.time),
+    "ID".padEnd(layout.id),
+    "ROUTE".padEnd(layout.route),
+    "WHO".padEnd(layout.who),
+    `  ${"CALL".padEnd(layout.call - 2)}`,
+    "STATUS".padEnd(layout.status),
+    ...(layout.took === 0 ? [] : ["TOOK".padStart(layout.took)]),
     "POLICY",
   ];
   return colors.bold(heads.join(" "));
@@ -57,10 +108,18 @@ export function colorState(state: ExchangeStatus, colors: Colors, text: string):
   return colors[Object.hasOwn(stateColors, state) ? stateColors[state] : "dim"](text);
 }
 
-function formatDecision({ decision, modified }: ExchangeRecord, colors: Colors): string {
-  if (decision === "deny") return colors.red("deny");
-  if (decision === undefined || decision === "allow") return modified ? colors.yellow("changed") : (decision ?? "");
-  return colors.yellow(decision);
+/** What the policy said and the rule behind it; the gateway's code where it refused without one. */
+function formatDecision(exchange: ExchangeRecord, colors: Colors, { policy, isCut }: ListLayout): string {
+  const { decision, modified, rule, gatewayCode } = exchange;
+  const isPlain = decision === undefined || decision === "allow";
+  const effect = isPlain && modified ? "changed" : (decision ?? "");
+  const text = [effect, rule ?? (decision === "deny" ? undefined : gatewayCode)]
+    .filter((part) => part !== undefined && part !== "")
+    .map((part) => printableLine(String(part)))
+    .join(" ");
+  const shown = isCut && text.length > policy ? `${text.slice(0, policy - 1)}…` : text;
+  if (decision === "deny") return colors.red(shown);
+  return effect === "changed" || !isPlain ? colors.yellow(shown) : shown;
 }
 
 /** The local time of day. */

@@ -2,7 +2,15 @@ import { type Colors, colorsFor, isTty } from "../io.ts";
 import { exitCodes } from "../commands.ts";
 import { UsageError } from "../define-command.ts";
 import { openReader } from "./recordings.ts";
-import { exchangeHeads, formatBytes, formatDate, formatExchange, formatMs } from "./format.ts";
+import {
+  exchangeHeads,
+  formatBytes,
+  formatDate,
+  formatExchange,
+  formatMs,
+  listLayout,
+  type ListLayout,
+} from "./format.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 import type { StatsRow, StoreStats } from "../../recorder/store/store-contract.ts";
 import { printableLine } from "../text-layout.ts";
@@ -23,9 +31,10 @@ export async function listTraffic({ values, filter }: TrafficRequest, io: Traffi
     for (const exchange of page.exchanges) io.out(`${JSON.stringify(exchange)}\n`);
   } else {
     const colors = colorsFor(io);
+    const layout = layoutFor(io);
     if (page.exchanges.length === 0) io.err(`no matching exchanges in ${reader.location}\n`);
-    else if (isTty(io.stdout)) io.out(`${exchangeHeads(colors)}\n`);
-    for (const exchange of page.exchanges) io.out(`${formatExchange(exchange, colors)}\n`);
+    else if (isTty(io.stdout)) io.out(`${exchangeHeads(colors, layout)}\n`);
+    for (const exchange of page.exchanges) io.out(`${formatExchange(exchange, colors, layout)}\n`);
   }
   if (page.next !== undefined) io.err(`More: add --cursor ${page.next}\n`);
   return exitCodes.ok.code;
@@ -35,15 +44,16 @@ export async function listTraffic({ values, filter }: TrafficRequest, io: Traffi
 export async function followTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   const colors = colorsFor(io);
+  const layout = layoutFor(io);
   const stop = new AbortController();
   void io.stopped?.().then(() => {
     stop.abort();
   });
-  if (values.json !== true && isTty(io.stdout)) io.out(`${exchangeHeads(colors)}\n`);
+  if (values.json !== true && isTty(io.stdout)) io.out(`${exchangeHeads(colors, layout)}\n`);
   for await (const exchange of reader.follow({ signal: stop.signal, ...filter })) {
     if (values.json === true) io.out(`${JSON.stringify(exchange)}\n`);
     // A request gets its line when it has finished.
-    else if (exchange.state !== "open") io.out(`${formatExchange(exchange, colors)}\n`);
+    else if (exchange.state !== "open") io.out(`${formatExchange(exchange, colors, layout)}\n`);
   }
   return exitCodes.ok.code;
 }
@@ -54,6 +64,14 @@ export async function showStats({ values, filter }: TrafficRequest, io: TrafficI
   const stats = await reader.stats(filter.where);
   io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, colorsFor(io)));
   return exitCodes.ok.code;
+}
+
+/** The layout for the terminal, or for the `COLUMNS` that a user asks for. */
+function layoutFor({ stdout, env }: TrafficIo): ListLayout {
+  const asked = Number(env["COLUMNS"]);
+  const columns = isTty(stdout) ? Reflect.get(stdout ?? {}, "columns") : undefined;
+  if (Number.isSafeInteger(asked) && asked > 0) return listLayout(asked);
+  return listLayout(typeof columns === "number" ? columns : undefined);
 }
 
 /** Totals, what is missing, and a table of methods and targets. */

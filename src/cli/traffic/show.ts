@@ -3,6 +3,7 @@ import { type Colors, colorsFor } from "../io.ts";
 import { openReader } from "./recordings.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 import type { ExchangeRecord, Frame, FrameDecision, FrameRefusal, OperationRecord } from "../../recorder/contract.ts";
+import { principalNameOf } from "../../core/principal-name.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { colorState, formatBytes, formatDate, formatMs } from "./format.ts";
 
@@ -59,7 +60,8 @@ export function formatConversation(
   const name = target === undefined ? method : `${method} ${printableLine(target)}`;
   const facts: (readonly [string, string | undefined])[] = [
     ["when", formatDate(at)],
-    ["who", printableLine(principal)],
+    ["who", whoText(principal)],
+    ["client", shownText(first?.record.client)],
     ["route", printableLine(route)],
     ["session", shownText(first?.record.session)],
     ["revision", shownText(first && `${first.record.revision} over ${first.record.transport}`)],
@@ -77,6 +79,12 @@ export function formatConversation(
     .toSorted((a, b) => a.frame.seq - b.frame.seq)
     .flatMap(({ frame }) => frameLines(frame, start, colors, maxBody));
   return `${colors.bold(printableLine(name))}  ${colors.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${formatOmissions(exchanges)}`;
+}
+
+/** The short name with the full form behind it. */
+function whoText(principal: string): string {
+  const name = principalNameOf(principal);
+  return printableLine(name === principal ? principal : `${name} (${principal})`);
 }
 
 function shownText(text: string | undefined): string | undefined {

@@ -53,7 +53,7 @@ export function createAdminPaths(metrics: Metrics, readiness: () => Readiness, a
 export function adminListener(paths: AdminPaths, access: Pick<AccessControl, "problem">): RequestListener {
   return (request, response) => {
     const { host, origin } = request.headers;
-    const problem = hasSeveralHosts(request.rawHeaders) ? severalHosts : access.problem(host, origin);
+    const problem = hasSeveralHosts(request.rawHeaders) ? severalHosts : access.problem(host, origin)?.text;
     if (problem !== undefined) {
       respondText(response, problem === severalHosts ? 400 : 403, problem);
       return;

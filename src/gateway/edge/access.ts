@@ -50,13 +50,32 @@ export function publicPathOf({ listen }: Config): string {
   return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
 }
 
+/** Why a request may not come in, and the setting that would allow it. */
+export interface AccessProblem {
+  readonly code: "host_not_allowed" | "origin_not_allowed";
+  /** For the caller, who learns the settings and no values. */
+  readonly text: string;
+  readonly setting: string;
+}
+
 /** Decides which requests may come in at a path, and answers browsers (CORS). */
 export interface AccessControl {
   /** Why a request with these headers is refused; undefined where it is accepted. */
-  problem(host: string | undefined, origin: string | undefined): string | undefined;
+  problem(host: string | undefined, origin: string | undefined): AccessProblem | undefined;
   /** Adds CORS headers to the response. True for a preflight, which is then answered. */
   handleCors(request: IncomingMessage, response: ServerResponse): boolean;
 }
+
+const hostProblem: AccessProblem = {
+  code: "host_not_allowed",
+  text: "the Host header names a host that is not allowed; add it to `listen.allowedHosts`, or set `listen.publicUrl`",
+  setting: "listen.allowedHosts or listen.publicUrl",
+};
+const originProblem: AccessProblem = {
+  code: "origin_not_allowed",
+  text: "the Origin header names an origin that is not allowed; add it to `listen.allowedOrigins` or `cors.origins`",
+  setting: "listen.allowedOrigins or cors.origins",
+};
 
 /** The response headers that a page may read. */
 const exposedHeaders = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After";
@@ -83,12 +102,12 @@ export function createAccessControl(rules: AccessRules, corsOrigins: readonly st
   return {
     problem: (host, origin) => {
       if (checksHost && (host === undefined || host !== lastKnown)) {
-        if (host === undefined || !isKnownHost(host)) return "the Host header names another host";
+        if (host === undefined || !isKnownHost(host)) return hostProblem;
         lastKnown = host;
       }
       // Only browsers send an Origin.
       if (origin === undefined || includesOrigin(callers, origin)) return undefined;
-      return "the Origin header names an origin that is not allowed";
+      return originProblem;
     },
     handleCors: (request, response) => {
       const { origin, "access-control-request-method": method } = request.headers;

@@ -20,6 +20,7 @@ function setUp(answer: (exchange: Exchange) => Reply) {
   const log = createLogger({ level: "silent", pretty: false });
   const gateway = createContext({
     redact: String,
+    onRefused: () => {},
     parse: defaultLimits,
     queueBytes: 1000,
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },

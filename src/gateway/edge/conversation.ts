@@ -10,7 +10,7 @@ import {
 } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { errorReply, refusalReply, rejectionReply } from "../../core/reply.ts";
-import { GatewayError } from "../../errors.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { OpenWorkEntry, Work } from "../../core/open-work.ts";
 import {
   type ErrorResponse,
@@ -106,7 +106,8 @@ export function receive(gateway: GatewayContext, client: ClientConnection, bytes
 }
 
 function refuse(gateway: GatewayContext, client: ClientConnection, refusal: ErrorResponse): undefined {
-  gateway.countRefusal(client.route.name, refusal.error);
+  const { error: code, message: reason, status } = refusal;
+  noteRefusal(gateway, client, code, status, reason);
   client.reject(refusalReply(refusal), undefined);
 }
 
@@ -116,8 +117,19 @@ function reject(
   error: GatewayError,
   message: Message | undefined,
 ): undefined {
-  gateway.countRefusal(client.route.name, error.code);
+  noteRefusal(gateway, client, error.code, error.facts.http ?? 0, error.message);
   client.reject(rejectionReply(error, message?.id), message);
+}
+
+function noteRefusal(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  code: ErrorCode,
+  status: number,
+  reason: string,
+): void {
+  const { route, principal, transport } = client;
+  gateway.noteRefusal({ route: route.name, principal, transport, code, status, reason });
 }
 
 function receiveModern(

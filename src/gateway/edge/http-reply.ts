@@ -1,4 +1,7 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+import type { TransportContext } from "../../core/exchange.ts";
+import { plainAddress } from "../../lib/addresses.ts";
 
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { rejectionReply } from "../../core/reply.ts";
@@ -231,14 +234,23 @@ function writeBody(
 /** Beyond this length copying costs more than gathering. */
 const copiedUpTo = 16 * 1024;
 
-/** Refuses an HTTP request with a gateway error, and counts it. */
+/** What is known of a request that is refused before anything in it was read. */
+export function transportOf(request: IncomingMessage): TransportContext {
+  const { method = "", url = "", socket } = request;
+  const peer = plainAddress(socket.remoteAddress);
+  return { type: "http", method, path: url, headers: {}, ...(peer === undefined ? {} : { peer }) };
+}
+
+/** Refuses an HTTP request with a gateway error, and notes it. */
 export function refuseRequest(
   gateway: GatewayContext,
   route: string,
   response: ServerResponse,
   error: GatewayError,
 ): void {
-  gateway.countRefusal(route, error.code);
+  const { http = 0 } = error.facts;
+  const transport = transportOf(response.req);
+  gateway.noteRefusal({ route, code: error.code, status: http, reason: error.message, transport });
   // A bug of ours must leave a trace, whatever the caller is told.
   if (error.code === "internal") gateway.log.error({ route, ...errorFields(error) }, "request failed");
   writeRejection(response, rejectionReply(error, undefined));

@@ -1,7 +1,7 @@
 import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
-import type { GatewayError } from "../../errors.ts";
+import { type ErrorCode, errorTable, type GatewayError } from "../../errors.ts";
 import { limitKeyOf } from "../../core/exchange.ts";
 import type { OpenWorkEntry } from "../../core/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
@@ -18,7 +18,8 @@ import {
   hasSeveralHosts,
   severalHosts,
 } from "./access.ts";
-import { refuseRequest } from "./http-reply.ts";
+import { shortenName } from "../../telemetry/log.ts";
+import { refuseRequest, transportOf } from "./http-reply.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
 
@@ -93,13 +94,14 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const access = endpoint?.access ?? current.access;
     const { host, origin } = request.headers;
     if (hasSeveralHosts(request.rawHeaders)) {
-      respondText(response, 400, severalHosts);
+      refuseText(gateway, response, "bad_request", severalHosts);
       return;
     }
     const problem = access.problem(host, origin);
     if (problem !== undefined) {
       const document = current.wellKnown.get(path);
-      if (document === undefined || access.problem(host, undefined) !== undefined) respondText(response, 403, problem);
+      if (document === undefined || access.problem(host, undefined) !== undefined)
+        refuseText(gateway, response, problem.code, problem.text, { host, origin, setting: problem.setting });
       else document(request, response);
       return;
     }
@@ -191,7 +193,13 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const known = live.filter(([, { authentication }]) => outcomes.get(authentication)?.ok === true);
     const names = known.map(([name]) => name).join(", ");
     if (path === "/") respondText(response, 200, names === "" ? "headgate" : `headgate: MCP endpoints are ${names}`);
-    else respondText(response, 404, `nothing is served here${names === "" ? "" : `; MCP endpoints are ${names}`}`);
+    else
+      refuseText(
+        gateway,
+        response,
+        "not_found",
+        `nothing is served here${names === "" ? "" : `; MCP endpoints are ${names}`}`,
+      );
   }
 
   return {
@@ -231,6 +239,27 @@ function compile(table: RoutingTable, { streamableHttp, sseStream, sseMessages }
     addressOf: createClientAddress(table.trustedProxies),
     wellKnown: table.wellKnown,
   };
+}
+
+/** Refuses a request that is for no route. */
+function refuseText(
+  gateway: GatewayContext,
+  response: ServerResponse,
+  code: ErrorCode,
+  reason: string,
+  fields: Readonly<Record<string, string | undefined>> = {},
+): void {
+  const status = errorTable[code].http ?? 400;
+  const shown = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, shortenName(value)]));
+  gateway.noteRefusal({
+    route: undefined,
+    code,
+    status,
+    reason,
+    transport: transportOf(response.req),
+    fields: shown,
+  });
+  respondText(response, status, reason);
 }
 
 /** Answers with a line of text. */

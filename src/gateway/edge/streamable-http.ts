@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf, errorMessage } from "../../core/reply.ts";
-import { errorTable, GatewayError } from "../../errors.ts";
+import { type ErrorCode, errorTable, GatewayError } from "../../errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
@@ -38,7 +38,13 @@ export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandl
     try {
       if (!verb.ok) {
         response.setHeader("allow", verb.allow);
-        refuseHttp(response, verb.status, "this endpoint takes POST, and GET and DELETE for sessions");
+        refuseHttp(
+          gateway,
+          route,
+          response,
+          "method_not_allowed",
+          "this endpoint takes POST, and GET and DELETE for sessions",
+        );
       } else if (verb.route === "message") receivePost(http, gateway);
       else serveSession(http, gateway, verb.route === "stream" ? openStream : endSession);
     } catch (error) {
@@ -64,7 +70,13 @@ function serveSession(http: HttpRequestContext, gateway: GatewayContext, act: ty
 
 function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
   if (!isJsonContentType(http.header("content-type"))) {
-    refuseHttp(http.response, 415, "the body of a POST must be application/json");
+    refuseHttp(
+      gateway,
+      http.route,
+      http.response,
+      "unsupported_media_type",
+      "the body of a POST must be application/json",
+    );
     return;
   }
   readBodyWithCallbacks(
@@ -246,7 +258,13 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext, session: 
     return;
   }
   if (header("accept")?.includes("text/event-stream") !== true) {
-    refuseHttp(response, 406, "a GET stream is text/event-stream; the Accept header must say so");
+    refuseHttp(
+      gateway,
+      route,
+      response,
+      "not_acceptable",
+      "a GET stream is text/event-stream; the Accept header must say so",
+    );
     return;
   }
   const streams = route.streamsOf(session);
@@ -261,7 +279,7 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext, session: 
   }
   const stream = resumed ?? streams.general;
   if (resumed === undefined && stream.isAttached) {
-    refuseHttp(response, 409, "this session has an open GET stream already");
+    refuseHttp(gateway, route, response, "stream_conflict", "this session has an open GET stream already");
     return;
   }
   const { clock } = gateway;
@@ -320,6 +338,12 @@ function lostEventsError(request: RequestId): Message {
 }
 
 /** Refuses a request that is not MCP. */
-function refuseHttp(response: ServerResponse, status: number, text: string): void {
-  writeJson(response, status, errorMessage(undefined, { code: -32000, message: text, data: { origin: "gateway" } }));
+function refuseHttp(
+  gateway: GatewayContext,
+  route: Route,
+  response: ServerResponse,
+  code: ErrorCode,
+  text: string,
+): void {
+  refuseRequest(gateway, route.name, response, new GatewayError(code, text));
 }

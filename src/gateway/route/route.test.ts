@@ -42,6 +42,7 @@ function setUp(parts: Partial<RouteDeps> = {}) {
   const log = createLogger({ level: "silent", pretty: false });
   const gateway = createContext({
     redact: String,
+    onRefused: () => {},
     parse: defaultLimits,
     queueBytes: 1000,
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },

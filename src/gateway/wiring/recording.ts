@@ -49,6 +49,8 @@ export interface GatewayRecording {
   readonly onDecision: DecisionListener;
   readonly onIntercepted: InterceptorListener;
   readonly onStderr: (route: string, line: string) => void;
+  /** An HTTP request was refused before it brought a message. */
+  readonly onRefused: Recorder["refusal"];
   /** Resolves with the number of frames that could not be written at the end. */
   close(): Promise<number>;
 }
@@ -151,6 +153,9 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
         },
         exchange,
       );
+    },
+    onRefused: (refusal, code, about) => {
+      recorder.refusal(refusal, code, about);
     },
     onStderr: (route, line) => {
       recorder.stderr(route, line);

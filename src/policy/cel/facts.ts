@@ -1,4 +1,5 @@
 import { entryTargetOf, type Exchange, type HttpFacts, httpFactsOf, type Principal } from "../../core/exchange.ts";
+import { principalNameOf } from "../../core/principal-name.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
@@ -117,6 +118,11 @@ export class PrincipalFacts {
     this.kind = kind;
     this.scopes = scopes;
     this.#claims = claims;
+  }
+
+  /** The short name, which several authenticators may give. */
+  get name(): string {
+    return principalNameOf(this.id);
   }
 
   get claims(): CelMap {
@@ -311,7 +317,7 @@ export const celTypes = {
     direction: "string",
     kind: "string",
   },
-  Principal: { id: "string", kind: "string", scopes: "list<string>", claims: anyMap },
+  Principal: { id: "string", name: "string", kind: "string", scopes: "list<string>", claims: anyMap },
   Request: {
     transport: "string",
     method: "string",

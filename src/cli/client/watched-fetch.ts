@@ -14,7 +14,7 @@ const resumeAttempts = 2;
 const maxEventBytes = 2 ** 28;
 
 /** The server went away, or does not respond any more, while requests wait for a response. */
-export class ConnectionLost extends Error {
+class ConnectionLost extends Error {
   readonly code: "CONNECTION_CLOSED" | "SERVER_SILENT";
 
   constructor(code: ConnectionLost["code"]) {
@@ -35,7 +35,7 @@ export interface WatchedFetchOptions {
 /** A fetch for MCP clients that notices when waiting has become pointless, which the SDK does not. */
 export interface WatchedFetch extends AsyncDisposable {
   readonly fetch: FetchLike;
-  /** Rejects with {@link ConnectionLost}. */
+  /** Rejects with the code CONNECTION_CLOSED or SERVER_SILENT. */
   readonly lost: Promise<never>;
 }
 

@@ -1,4 +1,4 @@
-import { FairMap } from "../../lib/fair-map.ts";
+import { FairMap } from "../../lib/bounded-map.ts";
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Clock, type Exchange, limitKeyOf, type Principal } from "../../core/exchange.ts";
 import type { Guard, Reply } from "../../core/pipeline.ts";

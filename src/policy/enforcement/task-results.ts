@@ -1,6 +1,6 @@
 import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { FairMap } from "../../lib/fair-map.ts";
+import { FairMap } from "../../lib/bounded-map.ts";
 import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
 import { splice } from "../../protocol/json/edit.ts";
 import { slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { FairMap } from "./fair-map.ts";
+import { FairMap } from "./bounded-map.ts";
 
 describe("a fair map", () => {
   it("keeps what others put in, whatever one owner does", () => {

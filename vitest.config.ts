@@ -3,6 +3,11 @@ import { join } from "node:path";
 
 import { defineConfig } from "vitest/config";
 
+// Time limits find tests that hang. They say nothing about speed, so that tests also pass on a busy machine; a test of its
+// own accord sets only longer ones (test/house/time-limits.test.ts).
+const unitLimits = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 30_000 } } };
+const e2eLimits = { ...unitLimits, testTimeout: 120_000, hookTimeout: 120_000 };
+
 export default defineConfig({
   test: {
     projects: [
@@ -13,6 +18,7 @@ export default defineConfig({
           setupFiles: ["test/support/fixed-seed.ts"],
           // No module of ours keeps state, so files can share what they import; that halves the time.
           isolate: false,
+          ...unitLimits,
         },
       },
       {
@@ -22,9 +28,7 @@ export default defineConfig({
           // A folder of this run: recordings of an older format would not be taken.
           env: { XDG_DATA_HOME: join(tmpdir(), `headgate-e2e-${process.pid}`) },
           include: ["test/e2e/**/*.test.ts"],
-          // Real processes start here, on machines that may be busy; a test that hangs is still found.
-          testTimeout: 30_000,
-          hookTimeout: 30_000,
+          ...e2eLimits,
         },
       },
     ],

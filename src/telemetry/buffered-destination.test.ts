@@ -65,9 +65,9 @@ describe("a log that cannot be written", () => {
     const { state, destination } = blockable(40);
     state.code = "EAGAIN";
     destination.write("never read\n");
-    const started = performance.now();
+    // Returns although nobody reads: the limit of the test is the bound.
     destination.end();
-    expect(performance.now() - started).toBeLessThan(5000);
+    expect(state.taken).toBe("");
     // The exit of the test's own process must not wait for it again.
     state.code = "EPIPE";
   });

@@ -8,8 +8,8 @@ export default defineConfig({
     root: resolve(import.meta.dirname, "../.."),
     include: ["test/claude/**/*.test.ts"],
     // Each test starts a program of several hundred megabytes, on machines that may be busy.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     fileParallelism: false,
   },
 });

@@ -275,7 +275,7 @@ describe("a token that expires while a stream is open", () => {
     expect(stream.status).toBe(200);
     const renewed = { ...session.headers, ...(await shown(issuer, gateway.url, "alice")) };
     expect((await post(gateway.url, ping, renewed)).status).toBe(200);
-    await expect.poll(async () => (await session.post(ping)).status, { timeout: 10_000 }).toBe(401);
+    await expect.poll(async () => (await session.post(ping)).status).toBe(401);
     // There can be one such stream only, so this one is still there.
     const second = await exchange(gateway.url, { headers: { ...renewed, accept: "text/event-stream" } });
     expect(second.status).toBe(409);

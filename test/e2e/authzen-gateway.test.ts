@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 
 import {
   startMockAuthZen,
@@ -13,8 +13,6 @@ import { exchange } from "../support/raw-http.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { createServerAuthority } from "../support/server-authority.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const server = resolve(import.meta.dirname, "../../examples/authzen/server.ts");
 const authority = createServerAuthority();

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { revisions, type Revision } from "../../src/protocol/revisions.ts";
 import { handshake, messageOf, openSession, textResult, toolCall } from "../support/legacy-session.ts";
@@ -9,8 +9,6 @@ import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest } from "../support/modern-request.ts";
 import { startProcess } from "../support/process.ts";
 import { post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const list = (id: unknown) => ({ jsonrpc: "2.0", id, method: "tools/list" });
 const listed = (id: unknown) => ({ jsonrpc: "2.0", id, result: { tools: [] } });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import type { Revision } from "../../src/protocol/revisions.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
@@ -7,9 +7,6 @@ import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import type { Peer, PeerClient } from "../support/peer-client.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let fixture: RunningFixture;
 let gateway: LocalGateway;
@@ -113,13 +110,10 @@ describe.each(["streamable", "stdio"])("a modern-only %s server", (route) => {
     await using client = await connectV2(overHttp(route), "2025-11-25");
     // The stream for such messages is opened beside the handshake; a change before that is told to nobody.
     await expect
-      .poll(
-        async () => {
-          await client.callTool("test_trigger_tool_change");
-          return methodsOf(client);
-        },
-        { timeout: 5000 },
-      )
+      .poll(async () => {
+        await client.callTool("test_trigger_tool_change");
+        return methodsOf(client);
+      })
       .toContain("notifications/tools/list_changed");
     expect(new Set(methodsOf(client))).toEqual(new Set(["notifications/tools/list_changed"]));
   });
@@ -152,14 +146,12 @@ describe("subscriptions of a legacy client", () => {
     await using other = await connectV1(overHttp("streamable"));
     await client.sdk.subscribeResource({ uri });
     await other.callTool("test_trigger_resource_update");
-    await expect
-      .poll(() => client.notified, { timeout: 5000 })
-      .toEqual([{ method: "notifications/resources/updated", params: { uri } }]);
+    await expect.poll(() => client.notified).toEqual([{ method: "notifications/resources/updated", params: { uri } }]);
     await client.sdk.unsubscribeResource({ uri });
     await other.callTool("test_trigger_resource_update");
     await other.callTool("test_trigger_tool_change");
     await expect
-      .poll(() => methodsOf(client), { timeout: 5000 })
+      .poll(() => methodsOf(client))
       .toEqual(["notifications/resources/updated", "notifications/tools/list_changed"]);
     expect(methodsOf(other)).toEqual(["notifications/tools/list_changed"]);
   });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { newestModern } from "../../src/protocol/revisions.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
@@ -8,9 +8,6 @@ import { modernRequest, postModern, streamModern, type ModernRequest } from "../
 import type { RawAnswer } from "../support/raw-http.ts";
 import type { Peer } from "../support/peer-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let fixture: RunningFixture;
 let gateway: LocalGateway;

@@ -1,12 +1,10 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { intruders } from "../bypass/intruders.ts";
 import { corpus } from "../bypass/lanes.ts";
 import { remoteProviders } from "../bypass/providers.ts";
 import { vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const servers = Object.entries(vaults);
 

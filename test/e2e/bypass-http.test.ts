@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { factsOf, sendRaw } from "../bypass/http-client.ts";
 import { httpAttempts } from "../bypass/http.ts";
@@ -9,8 +9,6 @@ import { closed, open } from "../bypass/vault.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { localConfig, openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const places = (["legacy", "modern"] as const).flatMap((era) =>
   (["legacy over HTTP", "modern over HTTP", "in process"] as const).map((server) => ({ era, server })),

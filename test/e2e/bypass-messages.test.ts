@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { intruders } from "../bypass/intruders.ts";
 import { attemptAll } from "../bypass/lanes.ts";
@@ -6,8 +6,6 @@ import { plainAttempt } from "../bypass/messages.ts";
 import { allowing, denying } from "../bypass/policies.ts";
 import { vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const pairs = Object.entries(intruders).flatMap(([client, intrude], row) =>
   Object.entries(vaults).map(([server, build], column) => ({
@@ -35,7 +33,7 @@ describe("the corpus of attempts by messages", () => {
     await using intruder = await intrude(gateway);
     await intruder.send(plainAttempt.text(intruder.era));
     // A server that is a process takes its time to start.
-    await expect.poll(vault.reached, { timeout: 20_000 }).not.toEqual([]);
+    await expect.poll(vault.reached).not.toEqual([]);
   });
 
   it.each(inTurn(allowing))(

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { argumentAttempts } from "../bypass/arguments.ts";
 import { openBank, wrongIn } from "../bypass/bank.ts";
@@ -9,8 +9,6 @@ import { allowing, denying } from "../bypass/policies.ts";
 import { argumentProviders, type OpenProvider, remoteProviders } from "../bypass/providers.ts";
 import type { Vault } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** Makes every attempt; which of them got through, by name. */
 async function attemptAll(

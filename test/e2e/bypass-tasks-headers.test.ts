@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { openSession } from "../support/legacy-session.ts";
@@ -6,8 +6,6 @@ import { legacyUpstream } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 describe("the result of a call as a task, where rules about results read its arguments", () => {
   const server = () =>

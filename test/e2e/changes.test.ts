@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
@@ -6,9 +6,6 @@ import { startFixture, stdioFixture, type RunningFixture } from "../support/fixt
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { areFirstOf, type Peer } from "../support/peer-client.ts";
 import { connectV2, type V2Client } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let fixture: RunningFixture;
 let gateway: LocalGateway;
@@ -50,12 +47,12 @@ describe.each(["streamable", "http-sse", "stdio", "in-process"])(
       // Every session has a server of its own, so each is told of its own changes only.
       await other.callTool("test_trigger_resource_update");
       await subscriber.callTool("test_trigger_resource_update");
-      await expect.poll(() => subscriber.notified, { timeout: 5000 }).toEqual([updated]);
+      await expect.poll(() => subscriber.notified).toEqual([updated]);
       expect(other.notified).toEqual([]);
       await subscriber.sdk.unsubscribeResource({ uri });
       await subscriber.callTool("test_trigger_resource_update");
       await subscriber.callTool("test_trigger_tool_change");
-      await expect.poll(() => methodsOf(subscriber), { timeout: 5000 }).toContain("notifications/tools/list_changed");
+      await expect.poll(() => methodsOf(subscriber)).toContain("notifications/tools/list_changed");
       expect(methodsOf(subscriber).filter((method) => method === updated.method)).toHaveLength(1);
     });
   },
@@ -69,12 +66,12 @@ describe.each(["streamable", "stdio", "in-process"])("what a modern %s server te
     const prompts = await other.sdk.listen({ promptsListChanged: true });
     await client.callTool("test_trigger_tool_change");
     await client.callTool("test_trigger_prompt_change");
-    await expect.poll(() => methodsOf(client), { timeout: 5000 }).toEqual(["notifications/tools/list_changed"]);
-    await expect.poll(() => methodsOf(other), { timeout: 5000 }).toEqual(["notifications/prompts/list_changed"]);
+    await expect.poll(() => methodsOf(client)).toEqual(["notifications/tools/list_changed"]);
+    await expect.poll(() => methodsOf(other)).toEqual(["notifications/prompts/list_changed"]);
     await tools.close();
     await other.callTool("test_trigger_tool_change");
     await other.callTool("test_trigger_prompt_change");
-    await expect.poll(() => other.notified.length, { timeout: 5000 }).toBe(2);
+    await expect.poll(() => other.notified.length).toBe(2);
     expect(client.notified).toHaveLength(1);
     await prompts.close();
   });

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { nextMessage, openSession, handshake, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage } from "../support/legacy-upstream.ts";
@@ -13,8 +13,7 @@ import type { UpstreamCall, UpstreamStream } from "../support/fake-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
 import { connectV1 } from "../support/v1-client.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 /** A server of SDK v1 whose tool asks at once, on the stream outside requests, as `server.elicitInput` does. */
 async function askingServer() {
@@ -84,7 +83,7 @@ describe("a message of the server before the client listens", () => {
       const url = via === "http" ? gateway.url : `${gateway.origin}/sse`;
       for (let turn = 0; turn < 20; turn++) {
         await using client = await connectV1({ via, url });
-        const outcome = await client.callTool("ask", { signal: AbortSignal.timeout(10_000) });
+        const outcome = await client.callTool("ask", { signal: AbortSignal.timeout(60_000) });
         expect(outcome).toMatchObject({ texts: ["accept"] });
       }
     },
@@ -95,7 +94,7 @@ describe("a message of the server before the client listens", () => {
     await using gateway = await openGateway({ upstream: { url: server.url } });
     const calls = Array.from({ length: 24 }, async () => {
       await using client = await connectV1({ via: "http", url: gateway.url });
-      const outcome = await client.callTool("ask", { signal: AbortSignal.timeout(30_000) });
+      const outcome = await client.callTool("ask", { signal: AbortSignal.timeout(60_000) });
       return outcome;
     });
     for (const outcome of await Promise.all(calls)) expect(outcome).toMatchObject({ texts: ["accept"] });
@@ -161,7 +160,7 @@ describe("a message of the server before the client listens", () => {
       "mcp-protocol-version": "2025-11-25",
     };
     const ready = post(gateway.url, { jsonrpc: "2.0", method: "notifications/initialized" }, headers);
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(upstream.received("notifications/initialized")).toHaveLength(1);
     });
     const calls = ["a", "b"].map((id) => post(gateway.url, toolCall(id, "any"), headers));
@@ -190,7 +189,7 @@ describe("a message of the server before the client listens", () => {
     await using gateway = await openGateway({ upstream: { url: upstream.url } });
     const session = await openSession(gateway.url);
     const answer = session.post(toolCall("c1", "any"));
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(upstream.received("tools/call")).toHaveLength(1);
     });
     expect((await session.end()).status).toBe(200);

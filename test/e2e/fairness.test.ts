@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
@@ -10,9 +10,7 @@ import { sentMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest } from "../support/modern-request.ts";
 import { postHeaders } from "../support/raw-http.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+import { eventually } from "../support/eventually.ts";
 
 type Caller = "ann" | "bob";
 
@@ -103,7 +101,7 @@ const childOf = (era: "legacy" | "modern") => {
 /** Sends many requests whose answers may never come; resolves when so many of them have been refused. */
 async function flood(at: At, count: number, allowed: number, send: (index: number) => Promise<unknown>): Promise<void> {
   for (let index = 0; index < count; index++) send(index).catch(() => {});
-  await vi.waitFor(() => expect(at.refused()).toBeGreaterThanOrEqual(count - allowed), { timeout: 60_000 });
+  await eventually(() => expect(at.refused()).toBeGreaterThanOrEqual(count - allowed));
 }
 
 let legacyServer: RunningFixture;
@@ -237,7 +235,7 @@ describe("one caller at ten times its limits", () => {
     for (let index = 0; index < 160; index++)
       expect((await at.modern("ann", "tools/list", madeUp(index))).status).toBe(200);
     expect((await at.modern("bob", "tools/list")).status).toBe(200);
-    await vi.waitFor(() => expect(open).toBeLessThanOrEqual(17), { timeout: 20_000 });
+    await eventually(() => expect(open).toBeLessThanOrEqual(17));
   });
 
   it("does not keep others waiting at an upstream with few connections", async () => {
@@ -252,10 +250,10 @@ describe("one caller at ten times its limits", () => {
     });
     const call = (who: Caller) => at.modern(who, "tools/call", {}, { name: who, arguments: {} });
     const anns = Array.from({ length: 100 }, () => call("ann"));
-    await vi.waitFor(() => expect(running).toHaveLength(1));
+    await eventually(() => expect(running).toHaveLength(1));
     const bobs = call("bob");
     for (let served = 0; served < 101; served++) {
-      await vi.waitFor(() => expect(running).toHaveLength(1), { timeout: 20_000 });
+      await eventually(() => expect(running).toHaveLength(1));
       const next = running.shift();
       next?.reply({ jsonrpc: "2.0", id: 1, result: { resultType: "complete", content: [] } });
     }

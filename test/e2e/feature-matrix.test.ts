@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
@@ -13,9 +13,6 @@ import { startFixture, stdioFixture, type RunningFixture } from "../support/fixt
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import type { Peer } from "../support/peer-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const bin = resolve(import.meta.dirname, "../../bin/headgate.mjs");
 let fixtures: readonly RunningFixture[];

@@ -1,10 +1,8 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 describe("the command in front of several servers", () => {
   it("serves the servers of --federate behind one endpoint, and lists what they have and lack", async () => {

@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
 import { eventually } from "../support/eventually.ts";
@@ -10,8 +10,6 @@ import { fakeUpstream } from "../support/fake-upstream.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const connect = (gateway: LocalGateway, revision: Revision) => connectV2({ via: "http", url: gateway.url }, revision);
 

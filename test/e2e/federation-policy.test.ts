@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { startMockAuthZen } from "../../src/policy/testing/mock-authzen.ts";
@@ -8,8 +8,6 @@ import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const upstreams = {
   hr: {

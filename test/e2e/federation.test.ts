@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern, revisions } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
@@ -9,9 +9,6 @@ import { startFixture, stdioFixture, type RunningFixture } from "../support/fixt
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import type { Peer } from "../support/peer-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const members = ["web", "child", "local"] as const;
 const order = (name: string): number => members.findIndex((member) => member === name);

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
@@ -8,8 +8,6 @@ import { openSession, type LegacySession, textResult, toolCall } from "../suppor
 import { type Answering, legacyUpstream } from "../support/legacy-upstream.ts";
 import type { UpstreamStream } from "../support/fake-upstream.ts";
 import { exchange, post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 /** Something that a client or server does wrong, and the finding that it leads to. */
 interface Fault {

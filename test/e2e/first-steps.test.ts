@@ -110,8 +110,8 @@ describe("options without a configuration", () => {
     await using proxy = await startGateway(["run", "--port", "0", "--upstream", demo.url], { env });
     await headgate(["call", "add", "a=1", "b=2", "--url", proxy.url]);
     const list = async (filter: string) => (await headgate(["traffic", filter, "--json"], { env })).stdout;
-    await expect.poll(() => list("route:demo tool:add"), { timeout: 20_000 }).toContain('"add"');
-    await expect.poll(() => list(`route:127.0.0.1-${port} tool:add`), { timeout: 20_000 }).toContain('"add"');
+    await expect.poll(() => list("route:demo tool:add")).toContain('"add"');
+    await expect.poll(() => list(`route:127.0.0.1-${port} tool:add`)).toContain('"add"');
   });
 });
 

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
 import type { Peer, PeerClient } from "../support/peer-client.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
 
 let fixture: RunningFixture;
 beforeAll(async () => {

@@ -1,13 +1,12 @@
 import { chmodSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startConfigured, temporaryFolder } from "../support/configured-gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { type Answering, legacyUpstream } from "../support/legacy-upstream.ts";
 import { type RunningProcess, startProcess } from "../support/process.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 const bin = resolve(import.meta.dirname, "../../bin/headgate.mjs");
 const echo: Answering = (call, { id, params }) =>
@@ -46,16 +45,13 @@ async function startDesk(filter: string, options: readonly string[] = [], edit =
 const seen = new WeakMap<RunningProcess, number>();
 async function nextHeld(command: RunningProcess): Promise<string> {
   const before = seen.get(command) ?? 0;
-  return vi.waitFor(
-    () => {
-      const all = [...command.output().matchAll(/^(?<id>\S+) [→←] /gmu)];
-      const next = all[before];
-      if (next === undefined) throw new Error("nothing is held yet");
-      seen.set(command, before + 1);
-      return next.groups?.["id"] ?? "";
-    },
-    { timeout: 20_000 },
-  );
+  return eventually(() => {
+    const all = [...command.output().matchAll(/^(?<id>\S+) [→←] /gmu)];
+    const next = all[before];
+    if (next === undefined) throw new Error("nothing is held yet");
+    seen.set(command, before + 1);
+    return next.groups?.["id"] ?? "";
+  });
 }
 
 describe("headgate intercept", () => {

@@ -1,14 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startConfigured, temporaryFolder } from "../support/configured-gateway.ts";
 import { startGateway } from "../support/gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { type Answering, legacyUpstream, sentMessage } from "../support/legacy-upstream.ts";
 import { startProcess } from "../support/process.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const bin = join(root, "bin/headgate.mjs");
@@ -113,7 +112,7 @@ describe("interceptors in files", () => {
     );
     const session = await openSession(gateway.url);
     const becomes = async (text: string): Promise<void> => {
-      await vi.waitFor(async () => expect(await textOf(session)).toContain(text), { timeout: 30_000, interval: 100 });
+      await eventually(async () => expect(await textOf(session)).toContain(text));
     };
     await becomes("first said");
     gateway.folder.write("mine.ts", answering("second"));

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { decodeLabel, type LabelParts } from "../../src/protocol/ids/label.ts";
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
@@ -10,8 +10,6 @@ import { startGateway } from "../support/gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
 import { startOtlpReceiver } from "../support/otlp-receiver.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const progress = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "p", progress: 1 } };
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
@@ -14,9 +14,6 @@ import { areFirstOf, type PeerClient } from "../support/peer-client.ts";
 import { startProcess } from "../support/process.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 type ServerForm = "streamable" | "http-sse" | "stdio" | "in-process";
 

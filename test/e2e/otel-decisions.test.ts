@@ -2,13 +2,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
 import { openSession, toolCall } from "../support/legacy-session.ts";
 import { startOtlpReceiver } from "../support/otlp-receiver.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const config = `
 upstream: { demo: true }

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
@@ -8,8 +8,7 @@ import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
 import { modernRequest, streamModern } from "../support/modern-request.ts";
 import { startOtlpReceiver } from "../support/otlp-receiver.ts";
 import { exchange } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 const trace = "0af7651916cd43dd8448eb211c80319c";
 const traceparent = `00-${trace}-b7ad6b7169203331-01`;
@@ -77,10 +76,10 @@ describe("telemetry as it leaves the gateway", () => {
     await using stream = await streamModern(gateway.url, listen);
     expect(await stream.next()).toBeDefined();
     // The stream is still open.
-    await vi.waitFor(() => {
+    await eventually(() => {
       const kinds = receiver.spans().flatMap(({ name, kind }) => (name === "subscriptions/listen" ? [kind] : []));
       expect(kinds.toSorted()).toEqual(["SPAN_KIND_CLIENT", "SPAN_KIND_SERVER"]);
-    }, 10_000);
+    });
   });
 });
 
@@ -154,9 +153,9 @@ describe("the SDK of OpenTelemetry", () => {
     });
     const session = await openSession(gateway.url);
     await session.post(toolCall(1, "weigh"));
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(receiver.spans().map(({ name }) => name)).toContain("tools/call weigh");
-    }, 10_000);
+    });
     expect(receiver.resource()).toMatchObject({ "service.name": "of-somebody-else" });
   });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -6,8 +6,6 @@ import { openSession, textResult, toolCall } from "../support/legacy-session.ts"
 import { legacyUpstream, sentMessage, type Answering } from "../support/legacy-upstream.ts";
 import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from "../support/otlp-receiver.ts";
 import { connectV1 } from "../support/v1-client.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const trace = "0af7651916cd43dd8448eb211c80319c";
 const [inBody, inHeader] = ["b7ad6b7169203331", "00f067aa0ba902b7"] as const;

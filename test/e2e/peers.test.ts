@@ -12,7 +12,7 @@ import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
 // Packages are installed here the first time.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 300_000 });
+vi.setConfig({ hookTimeout: 300_000 });
 
 const root = resolve(import.meta.dirname, "../..");
 const headgate = [process.execPath, resolve(root, "bin/headgate.mjs")] as const;
@@ -80,7 +80,7 @@ describe("the Inspector's command line", () => {
   const inspect = async (...args: readonly string[]): Promise<unknown> => {
     const { exitCode, output } = await runTool([...commands["@modelcontextprotocol/inspector"], "--cli", ...args], {
       cwd: root,
-      timeoutMs: 50_000,
+      timeoutMs: 100_000,
       env: { HOME: resolve(root, "node_modules/.cache/headgate-peers") },
     });
     if (exitCode !== 0) throw new Error(output);
@@ -132,7 +132,7 @@ describe("the Python client", () => {
   const run = async (python: string, mode: string, question: string, target: readonly string[]): Promise<unknown> => {
     const { exitCode, output } = await runTool(
       [python, resolve(root, "test/peers/client.py"), mode, question, ...target],
-      { cwd: root, timeoutMs: 50_000 },
+      { cwd: root, timeoutMs: 100_000 },
     );
     if (exitCode !== 0) throw new Error(output);
     const line = output.split("\n").find((text) => text.startsWith('{"revision"'));

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { fakeProvider } from "../support/policy.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
@@ -10,8 +10,6 @@ import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { startFixture } from "../support/fixture.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const everything = { server: () => createEverythingServer() };
 const noImages = { tools: { deny: ["test_image_*"] } };

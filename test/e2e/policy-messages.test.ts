@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { parseConfig } from "../../src/config/load.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
@@ -14,8 +14,6 @@ import { modernRequest, postModern } from "../support/modern-request.ts";
 import { allow, deny, fakeProvider } from "../support/policy.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const everything = { server: () => createEverythingServer() };
 

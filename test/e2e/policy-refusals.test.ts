@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { DecisionEvent } from "../../src/policy/provider/decision-event.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -14,8 +14,6 @@ import type { PeerClient } from "../support/peer-client.ts";
 import { allow, deny, fakeProvider } from "../support/policy.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const reason = "the vault opens on Mondays only";
 const onMondays = {

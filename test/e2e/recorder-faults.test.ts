@@ -17,8 +17,6 @@ import { openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
 
-const patient = { timeout: 30_000 };
-
 let folder = "";
 let file = "";
 beforeEach(() => {
@@ -88,7 +86,7 @@ describe("a recording whose file was", () => {
     {
       await using gateway = await open({ file });
       await call(gateway.url, 1);
-      await expect.poll(() => callsIn(file).catch(() => []), patient).toEqual(["n:1"]);
+      await expect.poll(() => callsIn(file).catch(() => [])).toEqual(["n:1"]);
       remove();
       for (let id = 2; id <= 20; id++) await call(gateway.url, id);
     }
@@ -115,22 +113,22 @@ describe("a recording whose file was", () => {
     const figure = (name: string): number =>
       Number(new RegExp(`^${name} (\\d+)`, "mu").exec(gateway.gateway.metrics())?.[1] ?? 0);
     await call(gateway.url, 1);
-    await expect.poll(() => callsIn(file).catch(() => []), patient).toEqual(["n:1"]);
+    await expect.poll(() => callsIn(file).catch(() => [])).toEqual(["n:1"]);
     // The call, and the list of tools that the gateway read for it.
-    await expect.poll(() => figure("headgate_record_frames_total"), patient).toBe(6);
+    await expect.poll(() => figure("headgate_record_frames_total")).toBe(6);
     remove();
     await call(gateway.url, 2);
-    await expect.poll(() => callsIn(file).catch(() => []), patient).toContain("n:2");
+    await expect.poll(() => callsIn(file).catch(() => [])).toContain("n:2");
     expect(figure("headgate_record_lost_frames_total")).toBe(how === "robbed of its log" ? 0 : 6);
   });
 
   it("moved away keeps in the old file what was recorded before", async () => {
     await using gateway = await open({ file });
     await call(gateway.url, 1);
-    await expect.poll(() => callsIn(file).catch(() => []), patient).toEqual(["n:1"]);
+    await expect.poll(() => callsIn(file).catch(() => [])).toEqual(["n:1"]);
     renameSync(file, `${file}.old`);
     await call(gateway.url, 2);
-    await expect.poll(() => callsIn(file).catch(() => []), patient).toEqual(["n:2"]);
+    await expect.poll(() => callsIn(file).catch(() => [])).toEqual(["n:2"]);
     expect(await callsIn(`${file}.old`)).toContain("n:1");
   });
 
@@ -219,13 +217,11 @@ describe("the size of a store", () => {
     });
     for (let id = 1; id <= 60; id++) {
       await call(gateway.url, id, "add", "x".repeat(200_000));
-      await expect
-        .poll(() => statSync(file, { throwIfNoEntry: false })?.size ?? 0, patient)
-        .toBeLessThan(1.5 * maxBytes);
+      await expect.poll(() => statSync(file, { throwIfNoEntry: false })?.size ?? 0).toBeLessThan(1.5 * maxBytes);
     }
     const kept = await callsIn(file);
     expect(kept).not.toContain("n:1");
-    await expect.poll(() => callsIn(file), patient).toContain("n:60");
+    await expect.poll(() => callsIn(file)).toContain("n:60");
   });
 });
 
@@ -254,7 +250,7 @@ describe("calls that are given up", () => {
           signal: leaving.signal,
         });
         answer.catch(() => {});
-        await expect.poll(() => upstream.calls.length, patient).toBe(id);
+        await expect.poll(() => upstream.calls.length).toBe(id);
         leaving.abort();
         await expect(answer).rejects.toThrow("aborted");
       }

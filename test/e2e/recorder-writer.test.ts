@@ -66,12 +66,12 @@ describe("the thread that writes", () => {
     serveWriter(port2, opened);
     port1.postMessage({ id: 1, type: "append", ...batch("a", 0, "x") }, []);
     const store = await opened;
-    await expect.poll(async () => (await store.stats()).frames, { timeout: 10_000 }).toBe(4);
-    await expect.poll(async () => (await store.stats()).unindexed, { timeout: 10_000 }).toBe(0);
+    await expect.poll(async () => (await store.stats()).frames).toBe(4);
+    await expect.poll(async () => (await store.stats()).unindexed).toBe(0);
     const answers: unknown[] = [];
     port1.on("message", (answer) => void answers.push(answer));
     port1.postMessage({ id: 2, type: "close" }, []);
-    await expect.poll(() => answers.at(-1), { timeout: 10_000 }).toMatchObject({ id: 2, ok: true });
+    await expect.poll(() => answers.at(-1)).toMatchObject({ id: 2, ok: true });
     port1.close();
   });
 });

@@ -2,12 +2,10 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { exchange } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 /** A configuration with a demo route of each name. */
 function configText(names: readonly string[], more: Readonly<Record<string, unknown>> = {}): string {

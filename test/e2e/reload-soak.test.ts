@@ -1,4 +1,4 @@
-import { expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createDemoServer } from "../../src/demo/server.ts";
@@ -8,8 +8,6 @@ import { nextMessage, openSession, textResult, toolCall } from "../support/legac
 import { legacyUpstream } from "../support/legacy-upstream.ts";
 import { localConfig, openGateway } from "../support/local-gateway.ts";
 import type { UpstreamStream } from "../support/fake-upstream.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const warmUp = 100;
 const reloads = 200;

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { block } from "../../src/core/interceptors/action.ts";
@@ -12,8 +12,6 @@ import { legacyUpstream, type LegacyUpstream } from "../support/legacy-upstream.
 import { localConfig, openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { exchange, post, type RawAnswer } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 20_000 });
 
 const pidServer = resolve(import.meta.dirname, "../fixtures/stdio/pid.mjs");
 

@@ -1,12 +1,10 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { openGateway } from "../support/local-gateway.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const everything = { server: () => createEverythingServer() };
 const requestInit = { headers: { "x-team": "red" } };

@@ -34,7 +34,7 @@ async function startCode(code: string, folder: string): Promise<RunningProcess> 
 /** Runs the commands of the guide against another address than the one it names. */
 async function runCommands(commands: string, url: string, folder: string): Promise<string> {
   const script = commands.replaceAll("localhost:5110", url.replace("http://", ""));
-  const { exitCode, output } = await runTool(["sh", "-eu", "-c", script], { cwd: folder, timeoutMs: 20_000 });
+  const { exitCode, output } = await runTool(["sh", "-eu", "-c", script], { cwd: folder, timeoutMs: 100_000 });
   expect([exitCode, output]).toEqual([0, output]);
   return output;
 }

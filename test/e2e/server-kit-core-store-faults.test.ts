@@ -2,16 +2,13 @@
 import { resolve } from "node:path";
 
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
 import { startProcess, type RunningProcess } from "../support/process.ts";
 import { exchange } from "../support/raw-http.ts";
 
 const kitFile = resolve(import.meta.dirname, "../fixtures/server-kit/stored-notes.ts");
-const patience = { timeout: 30_000 };
-vi.setConfig({ testTimeout: 120_000 });
-
 let server: PostgresServer;
 let admin: pg.Client;
 beforeAll(async () => {
@@ -64,14 +61,14 @@ describe.each(["own", "host"] as const)("a kit with its %s pool", (owner) => {
     // Idle connections.
     expect(await kit.create(`${owner}-idle`)).toBe(201);
     expect(await terminateBackends()).toBeGreaterThan(0);
-    await expect.poll(async () => kit.create(`${owner}-idle-${Math.random()}`), patience).toBe(201);
+    await expect.poll(async () => kit.create(`${owner}-idle-${Math.random()}`)).toBe(201);
 
     // One that waits for a lock inside its transaction.
     const locker = new pg.Client({ connectionString: server.connectionString, application_name: "locker" });
     await locker.connect();
     await locker.query('BEGIN; LOCK TABLE "Note" IN EXCLUSIVE MODE');
     const waiting = kit.create(`${owner}-locked`);
-    await expect.poll(async () => terminateBackends("active"), patience).toBeGreaterThan(0);
+    await expect.poll(async () => terminateBackends("active")).toBeGreaterThan(0);
     expect(await waiting).toBe(503);
     await locker.end();
 
@@ -87,7 +84,7 @@ describe.each(["own", "host"] as const)("a kit with its %s pool", (owner) => {
     await Promise.all(writers);
     expect(terminated).toBeGreaterThanOrEqual(60);
     expect(statuses.filter((status) => status !== 201 && status !== 503)).toEqual([]);
-    await expect.poll(async () => kit.create(`${owner}-after-${Math.random()}`), patience).toBe(201);
+    await expect.poll(async () => kit.create(`${owner}-after-${Math.random()}`)).toBe(201);
     expect(await kit.health()).toEqual({ status: "healthy" });
     expect(await kit.process.stop()).toEqual({ code: 0, signal: null });
   });
@@ -107,8 +104,8 @@ describe("a PostgreSQL that hangs", () => {
     } finally {
       await server.thaw();
     }
-    await expect.poll(async () => kit.create(`after-${Math.random()}`), patience).toBe(201);
-    await expect.poll(async () => kit.health(), patience).toEqual({ status: "healthy" });
+    await expect.poll(async () => kit.create(`after-${Math.random()}`)).toBe(201);
+    await expect.poll(async () => kit.health()).toEqual({ status: "healthy" });
   });
 
   it("does not keep the process from ending, also with calls under way", async () => {

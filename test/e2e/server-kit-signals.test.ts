@@ -3,14 +3,12 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-import { expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 
 import { openKitStream } from "../support/kit-stream.ts";
 import { startProcess } from "../support/process.ts";
 
 const kitFile = resolve(import.meta.dirname, "../fixtures/server-kit/slow-tool.ts");
-vi.setConfig({ testTimeout: 120_000 });
-
 const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "slow", arguments: {} } };
 
 async function startKit() {
@@ -38,17 +36,14 @@ it("ends at once on a second signal", async () => {
   await using _ = running;
   process.kill(running.pid, "SIGTERM");
   await expect
-    .poll(
-      () => {
-        try {
-          process.kill(running.pid, "SIGTERM");
-          return "running";
-        } catch {
-          return "gone";
-        }
-      },
-      { timeout: 60_000 },
-    )
+    .poll(() => {
+      try {
+        process.kill(running.pid, "SIGTERM");
+        return "running";
+      } catch {
+        return "gone";
+      }
+    })
     .toBe("gone");
   expect(await running.exited).toEqual({ code: null, signal: "SIGTERM" });
 });

@@ -4,7 +4,7 @@ import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
@@ -14,10 +14,10 @@ import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
 import { openStream, post } from "../support/raw-http.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
 import { connectV1 } from "../support/v1-client.ts";
+import { eventually } from "../support/eventually.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 const pong: Answering = (call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} });
-const patience = { timeout: 20_000 };
 const signals = ["SIGTERM", "SIGKILL"] as const;
 const secret = (letter: string): string => letter.repeat(32);
 
@@ -274,7 +274,7 @@ describe("the key of a gateway without configured ones", () => {
     await gateway.stop("SIGTERM");
     writeFileSync(join(gateway.folder, "state.key"), "not a key");
     await gateway.start();
-    await vi.waitFor(() => expect(gateway.output()).toContain("sessions end with this process"), patience);
+    await eventually(() => expect(gateway.output()).toContain("sessions end with this process"));
     const session = await openSession(gateway.url);
     await gateway.restart("SIGTERM");
     expect(await session.post(ping)).toMatchObject({ status: 404 });

@@ -193,13 +193,11 @@ describe("the life of sessions", () => {
     const listening = await openSession(gateway.url);
     const stream = await listening.listen();
     const idle = await openSession(gateway.url);
-    await expect
-      .poll(() => upstream.of("DELETE"), { timeout: 5000 })
-      .toMatchObject([{ headers: { "mcp-session-id": "upstream-2" } }]);
+    await expect.poll(() => upstream.of("DELETE")).toMatchObject([{ headers: { "mcp-session-id": "upstream-2" } }]);
     expect((await idle.post(ping)).status).toBe(404);
     expect((await listening.post(ping)).status).toBe(200);
     stream.close();
-    await expect.poll(() => upstream.of("DELETE"), { timeout: 5000 }).toHaveLength(2);
+    await expect.poll(() => upstream.of("DELETE")).toHaveLength(2);
     expect((await listening.post(ping)).status).toBe(404);
   });
 
@@ -208,7 +206,7 @@ describe("the life of sessions", () => {
     await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { maxAge: "200ms" } });
     const session = await openSession(gateway.url);
     const stream = await session.listen();
-    await expect.poll(async () => (await session.post(ping)).status, { timeout: 5000 }).toBe(404);
+    await expect.poll(async () => (await session.post(ping)).status).toBe(404);
     expect(await stream.next()).toBeUndefined();
   });
 
@@ -270,7 +268,7 @@ describe("the session of a connection that stays open", () => {
     // Long enough for an idle session to be ended: another gateway's has been.
     await using clock = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "200ms" } });
     await openSession(clock.url);
-    await expect.poll(() => upstream.of("DELETE"), { timeout: 5000 }).toHaveLength(1);
+    await expect.poll(() => upstream.of("DELETE")).toHaveLength(1);
     await first.say(ping);
     expect(await nextMessage(first.stream)).toEqual({ jsonrpc: "2.0", id: 1, result: {} });
   });

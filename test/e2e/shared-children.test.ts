@@ -1,12 +1,9 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { stdioFixture } from "../support/fixture.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
-
-// Starting processes takes its time where other tests do the same.
-vi.setConfig({ testTimeout: 60_000 });
 
 type Sharing = "session" | "principal" | "shared";
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 
 import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -14,8 +14,6 @@ import { legacyUpstream, sentMessage } from "../support/legacy-upstream.ts";
 import { modernRequest, postModern, streamModern } from "../support/modern-request.ts";
 import { startProcess } from "../support/process.ts";
 import { exchange, openStream, post, postHeaders } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-shutdown-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -31,7 +29,7 @@ async function start(config: object) {
   /** Sends the signal, and returns when the gateway has begun to shut down. */
   const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
     process.kill(gateway.process.pid, signal);
-    await expect.poll(ready, { timeout: 20_000 }).toBe(503);
+    await expect.poll(ready).toBe(503);
   };
   return { ...gateway, ready, stop };
 }
@@ -230,7 +228,7 @@ describe("readiness", () => {
     expect(await gateway.ready()).toBe(200);
     await gateway.stop();
     expect(await session.post(ping(1))).toMatchObject({ status: 200, headers: { connection: "close" } });
-    await expect.poll(async () => (await session.post(ping(2))).status, { timeout: 20_000 }).toBe(503);
+    await expect.poll(async () => (await session.post(ping(2))).status).toBe(503);
     expect(await gateway.ready()).toBe(503);
     call.reply(textResult("call", "done"));
     expect(await running).toMatchObject({ status: 200 });

@@ -42,7 +42,7 @@ async function start(stderr: "pipe" | number) {
       ({ status }) => status,
       () => 0,
     );
-  await expect.poll(isUp, { timeout: 30_000 }).toBe(200);
+  await expect.poll(isUp).toBe(200);
   const call = async (id: number) =>
     postModern(`http://127.0.0.1:${port}/mcp`, modernRequest(id, "tools/list", { cursor: "x".repeat(2000) }));
   const dropped = async () => {

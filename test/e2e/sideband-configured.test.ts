@@ -1,14 +1,12 @@
 import { resolve } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { aboutRequests, aboutResponses } from "../../examples/pingauthorize/policies.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { startMockPingAuthorize } from "../support/mock-pingauthorize.ts";
 import { startProcess } from "../support/process.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const root = resolve(import.meta.dirname, "../..");
 const upstream = { command: process.execPath, args: [resolve(root, "examples/pingauthorize/server.ts")] };

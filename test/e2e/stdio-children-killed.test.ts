@@ -4,12 +4,13 @@ import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createChildGroup, removeChildGroup } from "../../src/transports/stdio/child-group.ts";
 import { findDeathSignal } from "../../src/transports/stdio/launcher.ts";
 import { listProcesses } from "../../src/transports/stdio/process-tree.ts";
 import { openRollCall, type RollCall } from "../support/stdio.ts";
+import { eventually } from "../support/eventually.ts";
 
 const fixtures = resolve(import.meta.dirname, "../fixtures/stdio");
 const holder = resolve(fixtures, "holder.mjs");
@@ -19,7 +20,6 @@ const canDieWithParent = (await findDeathSignal()) !== undefined;
 const groupProbe = createChildGroup(`${process.pid}.probe`);
 removeChildGroup(`${process.pid}.probe`);
 const hasGroups = groupProbe !== undefined;
-const patience = { timeout: 20_000 };
 
 async function callRoll(): Promise<RollCall> {
   const rollCall = await openRollCall();
@@ -56,7 +56,7 @@ describe.runIf(isLinux)("a gateway that is killed while a child starts", () => {
     const rollCall = await callRoll();
     const parent = startGateway([process.execPath, holder, rollCall.path, "early", "stubborn"], { DIE: moment });
     await once(parent, "exit");
-    await vi.waitFor(async () => expect(await processesWith(`HEADGATE_CHILD=${parent.pid}.`)).toEqual([]), patience);
+    await eventually(async () => expect(await processesWith(`HEADGATE_CHILD=${parent.pid}.`)).toEqual([]));
     expect(await processesWith(rollCall.path)).toEqual([]);
   });
 
@@ -65,7 +65,7 @@ describe.runIf(isLinux)("a gateway that is killed while a child starts", () => {
     const trace = `${rollCall.path}-began`;
     const parent = startGateway(["touch", trace], { DIE: "start" });
     await once(parent, "exit");
-    await vi.waitFor(async () => expect(await processesWith(trace)).toEqual([]), patience);
+    await eventually(async () => expect(await processesWith(trace)).toEqual([]));
     expect(existsSync(trace)).toBe(false);
   });
 });

@@ -2,7 +2,7 @@ import { request, type IncomingMessage } from "node:http";
 import { once } from "node:events";
 
 import type { McpServer } from "@modelcontextprotocol/server";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
@@ -18,8 +18,7 @@ import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/le
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern, streamModern } from "../support/modern-request.ts";
 import { post, type RawStream } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 20_000 });
+import { eventually } from "../support/eventually.ts";
 
 const ping = { jsonrpc: "2.0", id: "ping", method: "ping" };
 const progress = (value: number) => ({
@@ -106,8 +105,8 @@ describe("an answer that streams", () => {
       await nextMessage(stream);
       times.push(performance.now() - sentAt);
     }
-    // The median, there and on to the client: single events may meet a pause of this busy process.
-    expect(times.toSorted((a, b) => a - b)[20]).toBeLessThan(5);
+    // The fastest: a wait of the gateway's own would hold up every event, a busy machine only some of them.
+    expect(Math.min(...times)).toBeLessThan(5);
   });
 
   it.each(eras)(
@@ -435,7 +434,7 @@ describe("a legacy stream that breaks", () => {
     await sending.send(progress(2));
     const foreign = await other.listen(first?.id);
     const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(general.has("upstream-2")).toBe(true);
     });
     await general.get("upstream-2")?.send(changed);

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
 import { eventually } from "../support/eventually.ts";
@@ -12,8 +12,6 @@ import { legacyUpstream } from "../support/legacy-upstream.ts";
 import { localConfig, openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 120_000 });
 
 /** Open handles of this process, where the gateway runs, without those that pass by themselves. */
 const handles = (): number =>

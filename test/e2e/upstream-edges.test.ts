@@ -2,15 +2,14 @@ import { once } from "node:events";
 import { Agent, createServer as createHttpServer, request } from "node:http";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/legacy-upstream.ts";
 import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 /** A server whose answers are written byte by byte: `head` goes before each, in the given pieces. */
 async function rawServer(head: string, pieceLength: number) {
@@ -151,12 +150,9 @@ describe("a question that its client never answers", () => {
       await using listening = await session.listen();
       const call = await Promise.race([session.stream(toolCall(1, "asks")), nextMessage(listening)]);
       expect(call).toBeDefined();
-      await vi.waitFor(
-        () => {
-          expect(answers.filter(({ id }) => id === "q")).toMatchObject([{ error: { code: -32_603 } }]);
-        },
-        { timeout: 20_000 },
-      );
+      await eventually(() => {
+        expect(answers.filter(({ id }) => id === "q")).toMatchObject([{ error: { code: -32_603 } }]);
+      });
     },
   );
 });
@@ -211,7 +207,7 @@ describe("`connections`", () => {
     let most = 0;
     let answered = 0;
     while (answered < 60) {
-      await vi.waitFor(() => {
+      await eventually(() => {
         expect(running.length).toBe(Math.min(4, 60 - answered));
       });
       most = Math.max(most, running.length);
@@ -267,7 +263,7 @@ describe("`connections`", () => {
     const call = async (id: string, method = "tools/call") =>
       postModern(gateway.url, modernRequest(id, method, { name: "any", arguments: {} }));
     const stuck = call("stuck");
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(seen).toEqual(["stuck"]);
     });
     // A prompt waits as long as a list: longer than the tool.

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { startConfigured } from "../support/configured-gateway.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
@@ -6,8 +6,7 @@ import { nextMessage, openSession, textResult } from "../support/legacy-session.
 import { type Answering, legacyUpstream } from "../support/legacy-upstream.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { exchange, post } from "../support/raw-http.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { eventually } from "../support/eventually.ts";
 
 const levels = ["envelope", "method", "schema", "semantic"] as const;
 type Level = (typeof levels)[number];
@@ -172,15 +171,12 @@ describe("a route that enforces", () => {
     await using stream = await session.stream({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
     expect(await nextMessage(stream)).toMatchObject({ method: "notifications/progress", params: { progress: 1 } });
     expect(await nextMessage(stream)).toMatchObject({ id: 1, result: {} });
-    await vi.waitFor(
-      () => {
-        const told = upstream.calls.map(({ json }) => json);
-        expect(told).toContainEqual(
-          expect.objectContaining({ id: 77, error: expect.objectContaining({ code: -32_602 }) }),
-        );
-      },
-      { timeout: 20_000 },
-    );
+    await eventually(() => {
+      const told = upstream.calls.map(({ json }) => json);
+      expect(told).toContainEqual(
+        expect.objectContaining({ id: 77, error: expect.objectContaining({ code: -32_602 }) }),
+      );
+    });
   });
 
   it("[SC-026, SC-027] checks modern messages by the modern schema", async () => {
@@ -226,15 +222,12 @@ describe("a route that observes", () => {
     });
     const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}';
     // The schemas may still be loading while the first message passes.
-    await vi.waitFor(
-      async () => {
-        const answer = await post(gateway.url, body, { "mcp-protocol-version": "2025-11-25" });
-        expect(answer.text).toContain("wrong type");
-        expect(gateway.process.output()).toMatch(/"diagnostic":"schema\.type","path":"\/params\/name"/u);
-        expect(gateway.process.output()).toMatch(/"diagnostic":"schema\.type","path":"\/result\/content"/u);
-      },
-      { timeout: 20_000 },
-    );
+    await eventually(async () => {
+      const answer = await post(gateway.url, body, { "mcp-protocol-version": "2025-11-25" });
+      expect(answer.text).toContain("wrong type");
+      expect(gateway.process.output()).toMatch(/"diagnostic":"schema\.type","path":"\/params\/name"/u);
+      expect(gateway.process.output()).toMatch(/"diagnostic":"schema\.type","path":"\/result\/content"/u);
+    });
     expect(upstream.calls.at(-1)?.text).toBe(body);
     const { body: modern } = modernRequest(2, "tools/call", { name: "t" });
     await post(gateway.url, JSON.stringify(modern), {

@@ -37,8 +37,8 @@ export interface ProcessOptions {
 
 type LineWatcher = (line: string) => void;
 
-const lineTimeoutMs = 20_000;
-const killAfterMs = 5000;
+const lineTimeoutMs = 60_000;
+const killAfterMs = 15_000;
 let startedBefore = 0;
 
 /** Starts a command with pipes on all three standard streams. */

@@ -1,8 +1,9 @@
 import type { ElicitRequestFormParams } from "@modelcontextprotocol/client";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { UsageError } from "../define-command.ts";
 import { createAnswerer, parseAnswer, type ElicitationAnswer } from "./elicitation.ts";
+import { eventually } from "../../../test/support/eventually.ts";
 
 type Fields = ElicitRequestFormParams["requestedSchema"]["properties"];
 
@@ -121,11 +122,11 @@ describe("a question of a tool, put to a person", () => {
     const form = { requestedSchema: { type: "object" as const, properties: {} } };
     const first = answer({ message: "first?", ...form });
     const second = answer({ message: "second?", ...form });
-    await vi.waitFor(() => expect(pending).toHaveLength(1));
+    await eventually(() => expect(pending).toHaveLength(1));
     expect(questions).toEqual(["the tool asks: first?\n"]);
     pending.shift()?.("y");
     expect(await first).toEqual({ action: "accept", content: {} });
-    await vi.waitFor(() => expect(pending).toHaveLength(1));
+    await eventually(() => expect(pending).toHaveLength(1));
     pending.shift()?.("n");
     expect(await second).toEqual({ action: "decline" });
   });

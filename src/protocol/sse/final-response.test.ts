@@ -117,7 +117,7 @@ describe("what the policy gets to see", () => {
     ).resolves.toBe(response);
     const keepsAll = 'body.toString().split("\\n\\n").filter(Boolean).map((text) => JSON.parse(text.slice(21))).length';
     await expect(run(keepsAll)).rejects.toThrow(/memory/u);
-  }, 60_000);
+  });
 });
 
 describe("a JSON-RPC response", () => {

@@ -230,12 +230,12 @@ describe("a child that ends by itself", () => {
   });
 
   it("is reported with its signal", async () => {
-    const { heard } = await startScript("process.kill(process.pid, 'SIGKILL')", patient);
+    const { heard } = await startScript("process.kill(process.pid, 'SIGKILL')");
     expect((await heard.whenClosed).message).toBe("the server process exited with signal SIGKILL");
   });
 
   it("refuses what is sent afterwards, and is closed only once", async () => {
-    const { child, heard } = await startScript("", patient);
+    const { child, heard } = await startScript("");
     await heard.whenClosed;
     expect((await rejection(child.send(Buffer.from(ping)))).code).toBe("upstream_unreachable");
     await child.close("late");

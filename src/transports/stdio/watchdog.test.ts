@@ -3,12 +3,13 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { openRollCall, type RollCall } from "../../../test/support/stdio.ts";
 import { systemClock, systemTimer } from "../../core/exchange.ts";
 import { listProcesses, type ProcessTree, processTreeOf } from "./process-tree.ts";
 import { createWatchdog, type Watchdog, type WatchdogDeps } from "./watchdog.ts";
+import { eventually } from "../../../test/support/eventually.ts";
 
 const node = process.execPath;
 const fixtures = resolve(import.meta.dirname, "../../../test/fixtures/stdio");
@@ -82,7 +83,7 @@ describe("when the gateway is killed", () => {
     const rollCall = await callRoll();
     const parent = startGateway([node, holder, rollCall.path, "child", "stubborn"]);
     const child = await rollCall.arrival("child");
-    const pid = await vi.waitFor(async () => {
+    const pid = await eventually(async () => {
       const [ready] = await watchdogsOf(parent.pid, "headgate-watchdog");
       return ready ?? expect.fail("the watchdog is not ready yet");
     });

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
 import type { Step } from "./dialogue.ts";
 
-const patienceMs = 10_000;
+const patienceMs = 60_000;
 const steps = JSON.parse(readFileSync(process.env["SCRIPTED_DIALOGUE"] ?? "", "utf8")) as readonly Step[];
 const bound = new Map<string, unknown>();
 const unread: unknown[] = [];

@@ -30,4 +30,32 @@ export const views: readonly ViewEntry[] = [
     key: "f",
     component: lazyView(async () => (await import("./views/figures/figures-view.tsx")).FiguresView),
   },
+  {
+    view: "playground",
+    name: "Playground",
+    icon: "play",
+    key: "p",
+    component: lazyView(async () => (await import("./views/playground/playground-view.tsx")).PlaygroundView),
+  },
+  {
+    view: "policy",
+    name: "Policy bench",
+    icon: "policy",
+    key: "b",
+    component: lazyView(async () => (await import("./views/policy/policy-view.tsx")).PolicyView),
+  },
+  {
+    view: "drift",
+    name: "Drift",
+    icon: "drift",
+    key: "d",
+    component: lazyView(async () => (await import("./views/drift/drift-view.tsx")).DriftView),
+  },
+  {
+    view: "held",
+    name: "Held",
+    icon: "held",
+    key: "h",
+    component: lazyView(async () => (await import("./views/held/held-view.tsx")).HeldView),
+  },
 ];

@@ -4,10 +4,7 @@ import { resolve } from "node:path";
 
 import { levels, mayImport, mayImportRoom, rooms, rootFiles, surfaces, type Unit } from "./import-levels.ts";
 
-type Pattern = { readonly message: string; readonly allowTypeImports?: true } & (
-  | { readonly regex: string }
-  | { readonly group: readonly string[] }
-);
+type Pattern = { readonly message: string } & ({ readonly regex: string } | { readonly group: readonly string[] });
 
 interface Override {
   readonly files: readonly string[];
@@ -29,22 +26,33 @@ const pure: Pattern = {
 };
 
 /** The console runs in a browser: of the gateway it knows the types of what the admin API answers. */
-const consoleImports = restrict(
-  ["console/src/**"],
-  [
-    {
-      regex: "^(?:\\.\\./){2,}src/",
-      allowTypeImports: true,
-      message: "console/ may import types of src/, and nothing else of it.",
-    },
-  ],
-);
+const consoleRules: Override = {
+  files: ["console/src/**"],
+  excludeFiles: [tests],
+  rules: {
+    "no-restricted-imports": [
+      "error",
+      {
+        patterns: [
+          {
+            regex: "^(?:\\.\\./){2,}src/",
+            allowTypeImports: true,
+            message: "console/ may import types of src/, and nothing else of it.",
+          },
+          { regex: "^node:", message: "The console runs in a browser." },
+        ],
+      },
+    ],
+    // Types of src/ bring those of Node along.
+    "no-restricted-globals": ["error", "process", "Buffer", "global", "require", "setImmediate"],
+  },
+};
 
 /** The lint configuration with its import levels as the table says. */
 export function renderLintConfig(): string {
   const config = JSON.parse(readFileSync(file, "utf8")) as { overrides: Override[] };
   const own = config.overrides.filter((override) => override.rules["no-restricted-imports"] === undefined);
-  config.overrides = [...units.flatMap(overridesOf), consoleImports, ...own];
+  config.overrides = [...units.flatMap(overridesOf), consoleRules, ...own];
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 

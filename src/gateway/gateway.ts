@@ -331,7 +331,7 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
   const main = await openMainListener(config, handle, log);
   opened.push(main);
   const url = config.listen.publicUrl ?? main.address;
-  admin.listensAt(url);
+  admin.listensAt(url, main.address);
   if (adminOnSamePort) return { url, ...adminUrls(main.address, admin) };
   if (config.admin === false) return { url, adminUrl: undefined, consoleUrl: undefined };
   const own = await createHttpListener(

@@ -3,6 +3,7 @@ import { isLoopback } from "../lib/addresses.ts";
 import { type AdminPaths, createAdminPaths, type Readiness } from "./admin/admin.ts";
 import { createApiRouter } from "./admin/api-router.ts";
 import { consoleRoot, hasConsole } from "./admin/console-files.ts";
+import { createJobs } from "./admin/jobs.ts";
 import { createQueryThread, queryTargetOf } from "./admin/queries/query-thread.ts";
 import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
 import type { Holds } from "./wiring/holds.ts";
@@ -11,8 +12,8 @@ import type { Services } from "./services.ts";
 /** Everything that operators reach. */
 export interface OpenAdmin {
   readonly paths: AdminPaths;
-  /** Says where clients connect. */
-  listensAt(url: string): void;
+  /** Says where clients connect, and the address of the listener itself. */
+  listensAt(url: string, local: string): void;
   close(): Promise<void>;
   /** The console with a one-time ticket; undefined if it was not built, and beyond loopback, where a ticket could be seen. */
   readonly loginPath: () => string | undefined;
@@ -28,7 +29,7 @@ export function openAdmin(
 ): OpenAdmin {
   const { clock, setTimer, log, metrics } = context;
   const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
-  let clientUrl: string | undefined;
+  let places: { readonly url: string; readonly local: string } | undefined;
   const queries = createQueryThread(queryTargetOf(running()), setTimer);
   const api = createApiRouter({
     clock,
@@ -36,16 +37,21 @@ export function openAdmin(
     log,
     version: options.version ?? "unknown",
     config: running,
-    clientUrl: () => clientUrl,
+    clientUrl: () => places?.url,
+    localUrl: () => (places !== undefined && /^https?:/u.test(places.local) ? places.local : undefined),
     signIn,
     queries,
+    replays: createJobs(20),
+    calls: createJobs(50, (call) => {
+      call.cancel();
+    }),
     heldMessages,
     holds,
     health: () => readiness().routes,
   });
   return {
-    listensAt: (url) => {
-      clientUrl = url;
+    listensAt: (url, local) => {
+      places = { url, local };
     },
     close: () => queries.close(),
     paths: createAdminPaths(metrics, readiness, api),

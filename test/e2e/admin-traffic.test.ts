@@ -97,7 +97,7 @@ describe("the admin API over recorded traffic", () => {
     await using client = await admin.connect();
     await using live = await admin.stream("/live?filter=tool:add");
     expect(await live.next()).toMatchObject({ event: "ready" });
-    await client.sdk.callTool({ name: "count_slowly", arguments: { to: 1, delayMs: 1 } }).catch(() => {});
+    await client.sdk.callTool({ name: "count_slowly", arguments: { to: 1, delay_ms: 1 } }).catch(() => {});
     await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
     const event = await live.next();
     expect(event?.event).toBe("exchanges");

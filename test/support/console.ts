@@ -47,7 +47,7 @@ export async function openConsoleTraffic() {
   for (let number = 0; number < 24; number++)
     await client.sdk.callTool({ name: "add", arguments: { a: number, b: 40 } });
   await client.sdk.callTool({ name: "fail", arguments: {} }).catch(() => {});
-  await client.sdk.callTool({ name: "count_slowly", arguments: { to: 3, delayMs: 40 } }).catch(() => {});
+  await client.sdk.callTool({ name: "count_slowly", arguments: { to: 3, delay_ms: 40 } }).catch(() => {});
   await client.sdk.readResource({ uri: "harbor://berths" });
   await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
   const last = await lastCall(opened);
@@ -60,6 +60,10 @@ export async function openConsoleTraffic() {
       { view: "sessions", path: "sessions", ready: "Last seen" },
       { view: "session", path: `sessions/${session}`, ready: "Notifications" },
       { view: "figures", path: "figures", ready: "What is used most" },
+      { view: "playground", path: "playground", ready: "book_berth" },
+      { view: "policy", path: "policy", ready: "Run over" },
+      { view: "drift", path: "drift", ready: "No definitions are approved" },
+      { view: "held", path: "held", ready: "Nothing is held" },
     ],
   });
 }

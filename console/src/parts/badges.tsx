@@ -11,6 +11,8 @@ const tones: Readonly<Record<ExchangeStatus, "good" | "warn" | "bad" | "note" | 
   accepted: "",
   cancelled: "",
   abandoned: "bad",
+  orphan: "bad",
+  invalid: "bad",
 };
 
 /** The status of an exchange in words. */
@@ -25,6 +27,8 @@ export const statusNames: Readonly<Record<ExchangeStatus, string>> = {
   accepted: "sent",
   cancelled: "cancelled",
   abandoned: "abandoned",
+  orphan: "orphan",
+  invalid: "invalid",
 };
 
 /** How an exchange ended. */

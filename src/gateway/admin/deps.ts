@@ -3,7 +3,10 @@ import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { Holds } from "../wiring/holds.ts";
+import type { Jobs } from "./jobs.ts";
+import type { PlayCall } from "./playground.ts";
 import type { QueryThread } from "./queries/query-thread.ts";
+import type { ReplayJob } from "./replay-job.ts";
 import type { SignIn } from "./sign-in.ts";
 
 /** What the endpoints of the admin API use of the gateway. */
@@ -19,6 +22,10 @@ export interface AdminDeps {
   readonly signIn: SignIn;
   /** The recordings of this gateway. */
   readonly queries: QueryThread;
+  /** Where the gateway itself reaches its clients' listener; undefined where it cannot, as on a Unix socket. */
+  readonly localUrl: () => string | undefined;
+  readonly calls: Jobs<PlayCall>;
+  readonly replays: Jobs<ReplayJob>;
   readonly heldMessages: HeldMessages;
   readonly holds: Holds;
   /** The state of each route's upstream, by route name. */

@@ -73,3 +73,25 @@ export interface SessionSummary {
   /** Names of the tools, prompts and resources it used, the most frequent first. */
   readonly targets: readonly string[];
 }
+
+/** A definition that differs from the approved one, with both. */
+export interface DriftView {
+  readonly type: "added" | "removed" | "changed";
+  /** Kind and name. */
+  readonly key: string;
+  readonly severity: "info" | "warn" | "critical";
+  readonly fields: readonly string[];
+  readonly reasons: readonly string[];
+  readonly offered?: { readonly fields: Readonly<Record<string, unknown>> };
+  readonly approved?: { readonly approvedAt: string; readonly fields: Readonly<Record<string, unknown>> };
+}
+
+/** What differs from the lock file, by route. */
+export interface DriftList {
+  readonly configured: boolean;
+  readonly routes: readonly {
+    readonly route: string;
+    readonly definitions: number;
+    readonly drifts: readonly DriftView[];
+  }[];
+}

@@ -52,6 +52,25 @@ export function explainRecorded(frames: readonly Frame[], { policy, showsValues 
   };
 }
 
+/** Judges a message that was not recorded. */
+export function explainMessage(inspected: InspectedMessage, policy: RouteConfig["policy"]): PolicyExplanation {
+  if (policy === undefined) return { policy: "none", phases: [] };
+  if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { policy: "remote", phases: [] };
+  const steps: RuleTrace[] = [];
+  const provider = createCelProvider(policy, { clock: { now: () => 0 }, onStep: (step) => steps.push(step) });
+  const decision = decide(provider, inspected);
+  const { exchange } = inspected;
+  const context = {
+    principal: exchange.principal.id,
+    route: exchange.route,
+    revision: exchange.revision,
+    transport: "http",
+  };
+  const replayed = { exchange, context, isCallerKnown: true, frames: [] };
+  const phase = describe(inspected, decision, { steps, replayed, showsValues: true });
+  return { policy: "rules", phases: [{ ...phase, missing: [] }] };
+}
+
 const noCallers = new Map([[anonymous.id, anonymous]]);
 
 function describe(

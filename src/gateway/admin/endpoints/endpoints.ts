@@ -1,6 +1,9 @@
 import type { Endpoint } from "../endpoint.ts";
 import { decideHold, followHolds, listHolds } from "./holds.ts";
+import { approveDrift, listDrift } from "./drift.ts";
 import { followTraffic } from "./live.ts";
+import { answerCall, cancelCall, followCall, getOffers, startPlay } from "./playground.ts";
+import { explainPolicy, getPolicy, getReplay, startReplay } from "./policy.ts";
 import { aboutGateway, signInByTicket, signOut } from "./session.ts";
 import { explainExchange, getExchange, getFigures, listExchanges, listSessions } from "./traffic.ts";
 
@@ -18,4 +21,15 @@ export const endpoints: readonly Endpoint[] = [
   listHolds,
   followHolds,
   decideHold,
+  getPolicy,
+  explainPolicy,
+  startReplay,
+  getReplay,
+  listDrift,
+  approveDrift,
+  getOffers,
+  startPlay,
+  followCall,
+  answerCall,
+  cancelCall,
 ];

@@ -1,0 +1,133 @@
+import { once } from "node:events";
+import * as z from "zod";
+
+import { GatewayError } from "../../../errors.ts";
+import type { AdminDeps } from "../deps.ts";
+import { defineEndpoint, defineEventStream } from "../endpoint.ts";
+import { listOffers, type PlayTarget, startCall } from "../playground.ts";
+import { nothing } from "../schemas.ts";
+
+const target = {
+  route: z.string().min(1).max(200),
+  token: z.string().max(20_000).optional().describe("A bearer token, for routes that need one; it is not kept."),
+};
+
+const callId = z.strictObject({ id: z.string().min(1).max(100) });
+
+/** `POST /playground/offers`: what a server offers to the caller. */
+export const getOffers = defineEndpoint({
+  method: "POST",
+  path: "/playground/offers",
+  name: "getOffers",
+  summary: "Tools, resources and prompts of a route, as a client with this token sees them.",
+  right: "operate",
+  pathSchema: nothing,
+  query: nothing,
+  body: z.strictObject(target),
+  result: z.strictObject({
+    tools: z.array(z.unknown()).readonly(),
+    resources: z.array(z.unknown()).readonly(),
+    prompts: z.array(z.unknown()).readonly(),
+  }),
+  handle: ({ body }, deps) => listOffers(targetOf(body, deps)),
+});
+
+/** `POST /playground/calls`: starts a call. */
+export const startPlay = defineEndpoint({
+  method: "POST",
+  path: "/playground/calls",
+  name: "startCall",
+  summary:
+    "Call a tool, read a resource or get a prompt through the gateway, as any client: policy decides, and it is recorded.",
+  right: "operate",
+  pathSchema: nothing,
+  query: nothing,
+  body: z.strictObject({
+    ...target,
+    method: z.enum(["tools/call", "resources/read", "prompts/get"]),
+    params: z.record(z.string(), z.unknown()),
+  }),
+  result: z.strictObject({ call: z.string() }),
+  handle: ({ body: { method, params, ...rest }, caller }, deps) => {
+    deps.log.info({ caller: caller.name, route: rest.route, method }, "call from the console");
+    return { call: deps.calls.add(startCall(targetOf(rest, deps), { method, params })) };
+  },
+});
+
+/** `GET /playground/calls/{id}`: what happens during a call. */
+export const followCall = defineEventStream({
+  method: "GET",
+  path: "/playground/calls/{id}",
+  name: "followCall",
+  summary: "Progress, questions and the result of a call.",
+  right: "operate",
+  pathSchema: callId,
+  query: nothing,
+  events: {
+    progress: z.looseObject({ progress: z.number() }),
+    question: z.looseObject({ question: z.string() }),
+    done: z.looseObject({ result: z.unknown() }),
+    failed: z.looseObject({ message: z.string() }),
+  },
+  handle: async ({ path, signal }, { calls }, sink) => {
+    const over = Promise.withResolvers<void>();
+    const stop = calls.get(path.id).listen((event) => {
+      sink.send(event.type, event);
+      if (event.type === "done" || event.type === "failed") over.resolve();
+    });
+    await Promise.race([over.promise, once(signal, "abort")]);
+    stop();
+  },
+});
+
+/** `POST /playground/calls/{id}/answers`: answers a question of the server. */
+export const answerCall = defineEndpoint({
+  method: "POST",
+  path: "/playground/calls/{id}/answers",
+  name: "answerQuestion",
+  summary: "Answer a question that the server asked during a call.",
+  right: "operate",
+  pathSchema: callId,
+  query: nothing,
+  body: z.strictObject({
+    question: z.string().max(20),
+    action: z.enum(["accept", "decline", "cancel"]),
+    content: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string())])).optional(),
+  }),
+  result: nothing,
+  handle: ({ path, body: { question, ...answer } }, { calls }) => {
+    if (!calls.get(path.id).answer(question, answer))
+      throw new GatewayError("not_found", `no question ${question} waits for an answer`);
+    return {};
+  },
+});
+
+/** `DELETE /playground/calls/{id}`: cancels a call. */
+export const cancelCall = defineEndpoint({
+  method: "DELETE",
+  path: "/playground/calls/{id}",
+  name: "cancelCall",
+  summary: "Cancel a call.",
+  right: "operate",
+  pathSchema: callId,
+  query: nothing,
+  result: nothing,
+  handle: ({ path }, { calls }) => {
+    calls.get(path.id).cancel();
+    return {};
+  },
+});
+
+function targetOf(
+  { route, token }: { readonly route: string; readonly token?: string | undefined },
+  deps: AdminDeps,
+): PlayTarget {
+  const { routes } = deps.config();
+  const found = Object.hasOwn(routes, route) ? routes[route] : undefined;
+  if (found === undefined)
+    throw new GatewayError("not_found", `no route ${route}; there are ${Object.keys(routes).join(", ")}`);
+  const local = deps.localUrl();
+  if (local === undefined)
+    throw new GatewayError("not_found", "the gateway does not listen where the console can call it");
+  return { url: `${local}${found.prefixes.at(-1) ?? ""}/mcp`, token };
+}

@@ -1,0 +1,174 @@
+import * as z from "zod";
+import { parse as parseYaml, stringify } from "yaml";
+
+import type { RouteConfig } from "../../../config/config.ts";
+import { anonymous } from "../../../core/exchange.ts";
+import { InspectedMessage } from "../../../core/interceptors/inspected-message.ts";
+import { GatewayError } from "../../../errors.ts";
+import { createCelProvider } from "../../../policy/cel/provider.ts";
+import { policyConfig } from "../../../policy/config.ts";
+import { explainMessage } from "../../evaluation/explained-exchange.ts";
+import { explanationSchema } from "../../evaluation/explanation.ts";
+import {
+  principalInput,
+  requestInput,
+  toMessage,
+  toPrincipal,
+  toSampleExchange,
+} from "../../evaluation/sample-exchange.ts";
+import type { AdminDeps } from "../deps.ts";
+import { defineEndpoint } from "../endpoint.ts";
+import { windowOf, windowQuery } from "../filter-query.ts";
+import { nothing } from "../schemas.ts";
+import { type ReplayJob, replayJobSchema } from "../replay-job.ts";
+
+const routeName = z.string().min(1).max(200);
+
+/** `GET /policies/{route}`: the rules that decide on a route, as YAML. */
+export const getPolicy = defineEndpoint({
+  method: "GET",
+  path: "/policies/{route}",
+  name: "getPolicy",
+  summary: "The policy of a route as YAML, to read or to try changes on.",
+  right: "view",
+  pathSchema: z.strictObject({ route: routeName }),
+  query: nothing,
+  result: z.strictObject({
+    kind: z.enum(["none", "rules", "remote"]),
+    text: z.string().describe("Rules as YAML; empty without a policy, or where a decision point outside decides."),
+  }),
+  handle: ({ path }, deps) => {
+    const { policy } = routeOf(path.route, deps);
+    if (policy === undefined) return { kind: "none" as const, text: 'rules:\n  - id: everything\n    allow: "true"\n' };
+    if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { kind: "remote" as const, text: "" };
+    return { kind: "rules" as const, text: stringify(withoutDefaults(policy)) };
+  },
+});
+
+/** Leaves out what the configuration did not set, so that only what matters is shown. */
+function withoutDefaults(policy: NonNullable<RouteConfig["policy"]>): unknown {
+  const defaults: Readonly<Record<string, unknown>> = policyConfig.parse({});
+  const own = Object.entries(policy).filter(
+    ([name, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[name]),
+  );
+  return Object.fromEntries(own);
+}
+
+/** `POST /policy/explain`: tries the rules of a route on a message. */
+export const explainPolicy = defineEndpoint({
+  method: "POST",
+  path: "/policy/explain",
+  name: "explainPolicy",
+  summary: "What the rules of a route, or rules given as YAML, say of a message; nothing is sent.",
+  right: "view",
+  pathSchema: nothing,
+  query: nothing,
+  body: z.strictObject({
+    route: routeName,
+    method: z.string().min(1).max(200),
+    params: z.record(z.string(), z.unknown()).optional(),
+    principal: principalInput.optional(),
+    text: z.string().max(1_000_000).optional().describe("Rules as YAML, instead of those of the route."),
+  }),
+  result: explanationSchema,
+  handle: ({ body: { route, method, params, principal, text } }, deps) => {
+    const { policy: running } = routeOf(route, deps);
+    const policy = text === undefined ? running : parsePolicy(text);
+    const request = toMessage({ id: 1, method, ...(params === undefined ? {} : { params }) });
+    if (!request.ok) throw new GatewayError("invalid_params", `not a message: ${request.problem}`);
+    const exchange = toSampleExchange(request.message, {
+      route,
+      principal: principal === undefined ? anonymous : toPrincipal(principal),
+      request: requestInput.parse({}),
+    });
+    return explainMessage(InspectedMessage.of(exchange), policy);
+  },
+});
+
+/** `POST /policy/replay`: begins to try rules on the traffic of the last minutes. */
+export const startReplay = defineEndpoint({
+  method: "POST",
+  path: "/policy/replay",
+  name: "startPolicyReplay",
+  summary: "Begin to run rules over recorded traffic of a route; the job says which decisions would change.",
+  right: "operate",
+  pathSchema: nothing,
+  query: nothing,
+  body: windowQuery.extend({ route: routeName, text: z.string().max(1_000_000).describe("The policy as YAML.") }),
+  result: z.strictObject({ job: z.string() }),
+  handle: ({ body: { route, text, ...window } }, deps) => {
+    routeOf(route, deps);
+    const policy = parsePolicy(text);
+    const { where, ...times } = windowOf(window, deps.clock.wall());
+    const ofRoute = { type: "is", field: "route", value: route } as const;
+    const query = { ...times, where: { type: "all", of: where === undefined ? [ofRoute] : [ofRoute, where] } } as const;
+    const job: ReplayJob = { done: 0 };
+    deps.queries
+      .replay(query, { routes: { [route]: { policy } } }, (done) => {
+        job.done = done;
+      })
+      .then(
+        (report) => {
+          job.report = report;
+        },
+        (error: unknown) => {
+          job.problem = GatewayError.from(error).message;
+        },
+      );
+    return { job: deps.replays.add(job) };
+  },
+});
+
+/** `GET /policy/replay/{job}`: how far a replay is, and what it found. */
+export const getReplay = defineEndpoint({
+  method: "GET",
+  path: "/policy/replay/{job}",
+  name: "getPolicyReplay",
+  summary: "How far a replay is, and when it is done what would change.",
+  right: "view",
+  pathSchema: z.strictObject({ job: z.string().min(1).max(100) }),
+  query: nothing,
+  result: replayJobSchema,
+  handle: ({ path }, { replays }) => {
+    const { done, report, problem } = replays.get(path.job);
+    return {
+      state: stateOf(report, problem),
+      done: report?.exchanges ?? done,
+      ...(report === undefined ? {} : { report }),
+      ...(problem === undefined ? {} : { problem }),
+    };
+  },
+});
+
+function stateOf(report: unknown, problem: unknown): "running" | "done" | "failed" {
+  if (problem !== undefined) return "failed";
+  return report === undefined ? "running" : "done";
+}
+
+function routeOf(name: string, { config }: AdminDeps): RouteConfig {
+  const { routes } = config();
+  const route = Object.hasOwn(routes, name) ? routes[name] : undefined;
+  if (route === undefined)
+    throw new GatewayError("not_found", `no route ${name}; there are ${Object.keys(routes).join(", ")}`);
+  return route;
+}
+
+/** A policy written as YAML; throws what is wrong with it. */
+function parsePolicy(text: string): NonNullable<RouteConfig["policy"]> {
+  let value: unknown;
+  try {
+    value = parseYaml(text);
+  } catch (error) {
+    throw new GatewayError("config_invalid", `not YAML: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  const parsed = policyConfig.safeParse(value);
+  if (!parsed.success) throw new GatewayError("config_invalid", z.prettifyError(parsed.error));
+  if ((parsed.data.pingAuthorize ?? parsed.data.authzen) !== undefined)
+    throw new GatewayError(
+      "config_invalid",
+      "only rules can be tried; a decision point outside cannot be asked about the past",
+    );
+  // Compiles every expression.
+  createCelProvider(parsed.data, { clock: { now: () => 0 } });
+  return parsed.data;
+}

@@ -1,0 +1,174 @@
+import type { Client, Progress } from "@modelcontextprotocol/client";
+
+import { GatewayError } from "../../errors.ts";
+
+/** Which server to talk to, and as whom. */
+export interface PlayTarget {
+  /** The endpoint of the route on the gateway itself: a call passes authentication, policy and recording as any other. */
+  readonly url: string;
+  /** A bearer token, for routes that need one. */
+  readonly token?: string | undefined;
+}
+
+/** What a server offers. */
+export interface Offers {
+  readonly tools: readonly unknown[];
+  readonly resources: readonly unknown[];
+  readonly prompts: readonly unknown[];
+}
+
+/** One request to make. */
+export interface PlayRequest {
+  readonly method: "tools/call" | "resources/read" | "prompts/get";
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** What happens during a call. */
+export type PlayEvent =
+  | { readonly type: "progress"; readonly progress: number; readonly total?: number; readonly message?: string }
+  | { readonly type: "question"; readonly question: string; readonly params: unknown }
+  | { readonly type: "done"; readonly result: unknown }
+  | { readonly type: "failed"; readonly code?: number; readonly message: string };
+
+/** An answer to a question of the server. */
+export interface PlayAnswer {
+  readonly action: "accept" | "decline" | "cancel";
+  readonly content?: Readonly<Record<string, string | number | boolean | string[]>> | undefined;
+}
+
+/** A call that runs or is over. */
+export interface PlayCall {
+  /** Everything that happened so far, and from now on. Returns the function that stops listening. */
+  listen(listener: (event: PlayEvent) => void): () => void;
+  /** False if no such question waits. */
+  answer(question: string, answer: PlayAnswer): boolean;
+  cancel(): void;
+}
+
+const maxEntries = 1000;
+/** Long enough for a person who answers a question. */
+const callMs = 600_000;
+
+/** Asks a server what it offers. */
+export async function listOffers(target: PlayTarget): Promise<Offers> {
+  const client = await connect(target, () => Promise.resolve({ action: "cancel" }));
+  try {
+    const { tools, resources, prompts } = client.getServerCapabilities() ?? {};
+    return {
+      tools: tools === undefined ? [] : (await client.listTools()).tools.slice(0, maxEntries),
+      resources: resources === undefined ? [] : (await client.listResources()).resources.slice(0, maxEntries),
+      prompts: prompts === undefined ? [] : (await client.listPrompts()).prompts.slice(0, maxEntries),
+    };
+  } catch (error) {
+    throw toProblem(error);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Starts a call. It is over with its first `done` or `failed` event. */
+export function startCall(target: PlayTarget, { method, params }: PlayRequest): PlayCall {
+  const events: PlayEvent[] = [];
+  const listeners = new Set<(event: PlayEvent) => void>();
+  const questions = new Map<string, (answer: PlayAnswer) => void>();
+  const stop = new AbortController();
+  let asked = 0;
+
+  function tell(event: PlayEvent): void {
+    events.push(event);
+    for (const listener of listeners) listener(event);
+  }
+
+  function ask(questionParams: unknown): Promise<PlayAnswer> {
+    const question = String(++asked);
+    return new Promise((resolve) => {
+      questions.set(question, resolve);
+      tell({ type: "question", question, params: questionParams });
+    });
+  }
+
+  async function run(): Promise<void> {
+    const client = await connect(target, ask);
+    try {
+      const options = {
+        signal: stop.signal,
+        timeout: callMs,
+        onprogress: ({ progress: done, total, message }: Progress) => {
+          tell({
+            type: "progress",
+            progress: done,
+            ...(total === undefined ? {} : { total }),
+            ...(message === undefined ? {} : { message }),
+          });
+        },
+      };
+      // The server says what is wrong with parameters; that is what a playground is for.
+      const own = params as never;
+      const result = await (method === "tools/call"
+        ? client.callTool(own, options)
+        : method === "resources/read"
+          ? client.readResource(own, options)
+          : client.getPrompt(own, options));
+      tell({ type: "done", result });
+    } finally {
+      await client.close();
+    }
+  }
+
+  run().catch((error: unknown) => {
+    const code: unknown = Reflect.get(Object(error), "code");
+    tell({
+      type: "failed",
+      message: error instanceof Error ? error.message : String(error),
+      ...(typeof code === "number" ? { code } : {}),
+    });
+  });
+
+  return {
+    listen: (listener) => {
+      for (const event of events) listener(event);
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    answer: (question, answer) => {
+      const waiting = questions.get(question);
+      questions.delete(question);
+      waiting?.(answer);
+      return waiting !== undefined;
+    },
+    cancel: () => {
+      stop.abort();
+    },
+  };
+}
+
+async function connect(target: PlayTarget, ask: (params: unknown) => Promise<PlayAnswer>): Promise<Client> {
+  // Loaded on demand: the SDK takes a large part of the start-up time.
+  const sdk = await import("@modelcontextprotocol/client");
+  const client = new sdk.Client(
+    { name: "headgate-console", title: "Headgate console", version: "1.0.0" },
+    { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: "auto" } },
+  );
+  client.setRequestHandler("elicitation/create", async ({ params }) => {
+    const { action, content } = await ask(params);
+    return content === undefined ? { action } : { action, content };
+  });
+  const headers: Record<string, string> = target.token === undefined ? {} : { authorization: `Bearer ${target.token}` };
+  try {
+    await client.connect(new sdk.StreamableHTTPClientTransport(new URL(target.url), { requestInit: { headers } }));
+  } catch (error) {
+    throw toProblem(error);
+  }
+  return client;
+}
+
+/** What the server or the gateway said, for the person who tries things out. */
+function toProblem(error: unknown): GatewayError {
+  const message = error instanceof Error ? error.message : String(error);
+  const isUnauthorized = /\b401\b|unauthori[sz]ed/iu.test(message);
+  return new GatewayError("upstream_unreachable", isUnauthorized ? "this route needs a token" : message, {
+    cause: error,
+  });
+}

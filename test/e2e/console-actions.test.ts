@@ -1,0 +1,86 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { startChromium } from "../support/chromium.ts";
+import { temporaryFolder } from "../support/capture-file.ts";
+import { openConsole, openConsoleTraffic } from "../support/console.ts";
+import { eventually } from "../support/eventually.ts";
+
+let browser: Browser & AsyncDisposable;
+
+beforeAll(async () => {
+  browser = await startChromium();
+}, 60_000);
+
+afterAll(async () => {
+  await browser[Symbol.asyncDispose]();
+});
+
+async function openAt(opened: { readonly signInUrl: () => string; readonly consoleUrl: string }, path: string) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const page = await context.newPage();
+  await page.goto(opened.signInUrl());
+  await page.getByRole("navigation", { name: "Views" }).waitFor();
+  await page.goto(`${opened.consoleUrl}#/${path}`);
+  return { page, [Symbol.asyncDispose]: () => context.close() };
+}
+
+describe("in the console", () => {
+  it("a tool is called with a form made of its schema, and the server's question is answered", async () => {
+    await using opened = await openConsole();
+    await using at = await openAt(opened, "playground");
+    await at.page.getByRole("button", { name: /^add/u }).click();
+    await at.page.getByLabel(/^a\b/u).fill("many");
+    await at.page.getByLabel(/^b\b/u).fill("40");
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    await at.page.getByText("a is not a number").waitFor();
+    await at.page.getByLabel(/^a\b/u).fill("2");
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    await at.page.getByText("2 + 40 = 42").first().waitFor();
+    await at.page.getByRole("button", { name: /book_berth/u }).click();
+    await at.page.getByLabel(/ship/iu).first().fill("Ada");
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    const question = at.page.getByRole("alertdialog", { name: "The server asks" });
+    await question.getByRole("button", { name: "Decline" }).click();
+    await at.page.getByText("No berth was booked for Ada").first().waitFor();
+    // It went the way of every call.
+    await at.page.goto(`${opened.consoleUrl}#/live`);
+    await eventually(async () =>
+      expect(await at.page.getByRole("option", { name: /book_berth/u }).count()).toBeGreaterThan(0),
+    );
+  });
+
+  it("a rule is changed and run over the last hour, and the decisions that change are listed", async () => {
+    await using opened = await openConsoleTraffic();
+    await using at = await openAt(opened, "policy");
+    const rules = at.page.getByLabel("Rules as YAML");
+    await rules.fill((await rules.inputValue()).replace('mcp.tool == "fail"', 'mcp.tool == "add"'));
+    await at.page.getByRole("button", { name: "Run over" }).click();
+    const row = at.page.getByRole("row", { name: /would be refused add no-failures/u });
+    await row.waitFor();
+    expect(await row.innerText()).toContain("25");
+    await row.getByText("example 1").click();
+    await at.page.getByText("Rules for the request").waitFor();
+    await at.page.goBack();
+    await rules.fill("rules: [{ id: a, allow: '((' }]");
+    await at.page.getByRole("button", { name: "Run over" }).click();
+    await at.page.getByRole("alert").waitFor();
+  });
+
+  it("a definition that differs is shown word by word, and approved with a reason", async () => {
+    using folder = temporaryFolder();
+    const lock = folder.write("lock.json", JSON.stringify({ format: 1, routes: { default: {} } }));
+    await using opened = await openConsole({ drift: { lock, mode: "warn" } });
+    await using client = await opened.connect();
+    await client.sdk.listTools();
+    await eventually(async () => expect(JSON.stringify((await opened.ask("/drift")).json)).toContain("tool add"));
+    await using at = await openAt(opened, "drift");
+    const card = at.page.getByRole("article").filter({ has: at.page.getByRole("heading", { name: "tool add" }) });
+    await card.waitFor();
+    expect(await card.locator("ins").count()).toBeGreaterThan(0);
+    await card.getByLabel("Reason to approve tool add").fill("read it");
+    await card.getByRole("button", { name: "Approve" }).click();
+    await card.waitFor({ state: "detached" });
+    expect(JSON.stringify((await opened.ask("/drift")).json)).not.toContain('"tool add"');
+  });
+});

@@ -1,5 +1,5 @@
 import { systemClock, systemTimer } from "../src/core/exchange.ts";
-import { createProcessSeals } from "../src/lib/sealing.ts";
+import { createProcessSeals } from "../src/lib/keys/sealing.ts";
 import { openEndedSessions } from "../src/sessions/ended-sessions.ts";
 import { createSessionRegistry } from "../src/sessions/registry.ts";
 import { principalNamed } from "../test/support/principals.ts";

@@ -8,25 +8,25 @@
  */
 
 // Servers and tools in your own process.
-export { addTools, createServer } from "./server.ts";
-export type { ServerOptions } from "./server.ts";
-export { tool, withJsonSchema } from "./tool.ts";
-export type { AnySchema, SchemaOutput, Tool, ToolContext, ToolDefinition } from "./tool.ts";
+export { addTools, createServer } from "./tools/server.ts";
+export type { ServerOptions } from "./tools/server.ts";
+export { tool, withJsonSchema } from "./tools/tool.ts";
+export type { AnySchema, SchemaOutput, Tool, ToolContext, ToolDefinition } from "./tools/tool.ts";
 
 // Agents that use them.
-export { query, startAgent } from "./agent.ts";
-export type { Agent, QueryInput } from "./agent.ts";
-export type { AgentServers, ServerChange, ServerStatus } from "./agent-servers.ts";
-export type { AgentOptions, PermissionMode, Subagent } from "./options.ts";
-export { listSessions } from "./sessions.ts";
-export type { ListSessionsOptions, SessionInfo } from "./sessions.ts";
+export { query, startAgent } from "./agent/agent.ts";
+export type { Agent, QueryInput } from "./agent/agent.ts";
+export type { AgentServers, ServerChange, ServerStatus } from "./agent/agent-servers.ts";
+export type { AgentOptions, PermissionMode, Subagent } from "./agent/options.ts";
+export { listSessions } from "./agent/sessions.ts";
+export type { ListSessionsOptions, SessionInfo } from "./agent/sessions.ts";
 export type {
   ExternalServerConfig,
   InProcessServerConfig,
   ServerConfig,
   ServerConfigs,
   ToolPolicy,
-} from "./server-config.ts";
+} from "./tools/server-config.ts";
 export type {
   CanUseTool,
   HookCallback,
@@ -36,8 +36,8 @@ export type {
   Hooks,
   PermissionDecision,
   PermissionRequest,
-} from "./callbacks.ts";
-export type { UserContent } from "./turn-queue.ts";
+} from "./agent/callbacks.ts";
+export type { UserContent } from "./agent/turn-queue.ts";
 export type {
   AgentMessage,
   AgentResult,
@@ -51,14 +51,14 @@ export type {
   SuccessResult,
   SystemMessage,
   UserMessage,
-} from "./messages.ts";
+} from "./agent/messages.ts";
 export { AgentError } from "./errors.ts";
 export type { AgentErrorCode, AgentErrorOptions, OnWarning } from "./errors.ts";
 export type { JsonObject } from "./json-rpc.ts";
 
 // For hosts that run the CLI themselves.
-export { bridgeControlChannel } from "./control-bridge.ts";
-export type { BridgeOptions, ControlAnswer, ControlBridge } from "./control-bridge.ts";
+export { bridgeControlChannel } from "./control/control-bridge.ts";
+export type { BridgeOptions, ControlAnswer, ControlBridge } from "./control/control-bridge.ts";
 
 // For tests and examples: a scripted model.
 export { startOfflineApi } from "./offline-api.ts";

@@ -1,6 +1,6 @@
 import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
 import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
-import type { Seals } from "../lib/sealing.ts";
+import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";

@@ -5,7 +5,7 @@ import type { Exchange } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { errorMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
-import { createProcessSeals } from "../lib/sealing.ts";
+import { createProcessSeals } from "../lib/keys/sealing.ts";
 import { idFrom } from "../protocol/message.ts";
 import { exchangeWith } from "../../test/support/exchange.ts";
 import { createFakeTime, type FakeTime, settled } from "../../test/support/fake-time.ts";

@@ -1,4 +1,4 @@
-import type { Seal } from "../lib/sealing.ts";
+import type { Seal } from "../lib/keys/sealing.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { withReplacements } from "../core/synthesize.ts";
 import { GatewayError } from "../errors.ts";

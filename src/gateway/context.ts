@@ -18,7 +18,7 @@ import {
   type TransportContext,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import type { Seals } from "../lib/sealing.ts";
+import type { Seals } from "../lib/keys/sealing.ts";
 import { OpenWork } from "../core/open-work.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";

@@ -26,10 +26,10 @@ import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
 import { createHolds } from "./wiring/holds.ts";
-import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
+import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
-import { createTaskOwners } from "./route/task-owners.ts";
+import { createTaskOwners } from "./route/guards/task-owners.ts";
 import { openAdmin, type OpenAdmin } from "./open-admin.ts";
 
 /** What a gateway may be given besides its configuration. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { minSealSecretBytes } from "../lib/sealing.ts";
+import { minSealSecretBytes } from "../lib/keys/sealing.ts";
 
 /** The `state` part of the configuration. */
 export const stateConfig = z.strictObject({

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-import { makePrivate } from "../lib/private-file.ts";
+import { makePrivate } from "../lib/keys/private-file.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
 
 /** A session that has ended, as it must be remembered until its id would have expired anyway. */

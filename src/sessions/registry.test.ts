@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { GatewayError } from "../errors.ts";
-import { createProcessSeals, createSeals } from "../lib/sealing.ts";
+import { createProcessSeals, createSeals } from "../lib/keys/sealing.ts";
 import { openEndedSessions } from "./ended-sessions.ts";
 import { createSessionRegistry } from "./registry.ts";
 import type { SessionLimits } from "./registry.ts";

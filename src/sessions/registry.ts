@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { type Clock, limitKeyOf, type Principal, type SessionContext, type SetTimer } from "../core/exchange.ts";
 import { andThen, type MaybePromise } from "../lib/is-promise.ts";
-import type { Seal } from "../lib/sealing.ts";
+import type { Seal } from "../lib/keys/sealing.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
 import { openSessionId, sealSessionId, type SessionRecord } from "./session-record.ts";
 import { Session } from "./session.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { messageFrom } from "../../test/support/exchange.ts";
-import { createProcessSeals } from "../lib/sealing.ts";
+import { createProcessSeals } from "../lib/keys/sealing.ts";
 import { revisionNames } from "../protocol/revisions.ts";
 import {
   announcedLists,

@@ -1,4 +1,4 @@
-import type { Seal } from "../lib/sealing.ts";
+import type { Seal } from "../lib/keys/sealing.ts";
 import { memberSource, memberString } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { parseRevision, type Revision } from "../protocol/revisions.ts";

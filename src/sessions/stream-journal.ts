@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-import { ownerOnly } from "../lib/private-file.ts";
+import { ownerOnly } from "../lib/keys/private-file.ts";
 import { idFrom, type RequestId } from "../protocol/message.ts";
 
 /**

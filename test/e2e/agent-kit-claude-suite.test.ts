@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
-import { cliArguments } from "../../src/agent-kit/options.ts";
+import { cliArguments } from "../../src/agent-kit/agent/options.ts";
 import { startOfflineApi } from "../../src/agent-kit/offline-api.ts";
 import { cacheFolder } from "../claude/install.ts";
 import { bareOptions, claudeEnvironment } from "../claude/session.ts";

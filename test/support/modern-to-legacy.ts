@@ -5,7 +5,7 @@ import {
   type SuspensionLimits,
 } from "../../src/bridge/modern-to-legacy/suspended-calls.ts";
 import { GatewayError } from "../../src/errors.ts";
-import { createSeals } from "../../src/lib/sealing.ts";
+import { createSeals } from "../../src/lib/keys/sealing.ts";
 import { Cancellation } from "../../src/core/cancellation.ts";
 import { type Exchange, type Principal } from "../../src/core/exchange.ts";
 import { noReply, type Reply } from "../../src/core/pipeline.ts";

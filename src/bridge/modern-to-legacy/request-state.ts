@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import type { Seal } from "../../lib/sealing.ts";
+import type { Seal } from "../../lib/keys/sealing.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";

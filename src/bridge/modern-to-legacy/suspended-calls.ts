@@ -2,7 +2,7 @@ import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../../core
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { KeyedCounter } from "../../lib/keyed-counter.ts";
-import type { Seal } from "../../lib/sealing.ts";
+import type { Seal } from "../../lib/keys/sealing.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { LinkEvents } from "../../transports/transport.ts";

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createPrivateFile } from "../../lib/private-file.ts";
+import { createPrivateFile } from "../../lib/keys/private-file.ts";
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { dirname } from "node:path";

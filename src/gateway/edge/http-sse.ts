@@ -9,7 +9,7 @@ import type { GatewayContext } from "../context.ts";
 import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
-import { createConcurrency } from "../route/limits.ts";
+import { createConcurrency } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
 
 /** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */

@@ -12,7 +12,7 @@ import { connect } from "node:net";
 import { dirname } from "node:path";
 import { GatewayError } from "../../errors.ts";
 import { SyncBodyRequest } from "../../transports/http/request-body.ts";
-import { readPem } from "../../lib/pem.ts";
+import { readPem } from "../../lib/keys/pem.ts";
 
 /** Where and how to listen. */
 export interface HttpListenOptions {

@@ -6,7 +6,7 @@ import { limitKeyOf } from "../../core/exchange.ts";
 import type { OpenWorkEntry } from "../../core/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
 import type { GatewayContext } from "../context.ts";
-import type { Concurrency } from "../route/limits.ts";
+import type { Concurrency } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
 import type { TableRoute } from "../route/route-table.ts";
 import {

@@ -22,9 +22,9 @@ import {
   joinWireObservers,
   type WireObserver,
 } from "../wiring/wire-observer.ts";
-import { createExchangeLog } from "./exchange-log.ts";
-import { createRateGuard } from "./limits.ts";
-import type { ListChanges } from "./list-changes.ts";
+import { createExchangeLog } from "./guards/exchange-log.ts";
+import { createRateGuard } from "./guards/limits.ts";
+import type { ListChanges } from "./guards/list-changes.ts";
 import { createMemberResolution } from "./member-resolution.ts";
 import { messageKinds } from "./message-kinds.ts";
 import { createMessageValidation } from "./message-validation.ts";

@@ -8,9 +8,9 @@ import { errorFields } from "../../telemetry/log.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { PassThroughHandler } from "../passthrough/observed-route.ts";
 import type { UpstreamHealth } from "../upstream/http-upstream.ts";
-import { createListChanges } from "./list-changes.ts";
-import { createPendingGuard, onEntryFinished } from "./pending-guard.ts";
-import { forgetRoute, meterCorrelation } from "./route-metrics.ts";
+import { createListChanges } from "./guards/list-changes.ts";
+import { createPendingGuard, onEntryFinished } from "./guards/pending-guard.ts";
+import { forgetRoute, meterCorrelation } from "./guards/route-metrics.ts";
 import {
   type Closable,
   type LastingSteps,

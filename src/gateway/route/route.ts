@@ -15,7 +15,7 @@ import type { RestorableSession } from "../upstream/restored-link.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { createFromUpstream } from "./from-upstream.ts";
 import type { ToolHeaders } from "./parameter-headers.ts";
-import { createSessionMeter } from "./route-metrics.ts";
+import { createSessionMeter } from "./guards/route-metrics.ts";
 import { createStreamOptions, type SessionStreams } from "./session-streams.ts";
 import { type ClientSender, createToClient } from "./to-client.ts";
 import { createToUpstream, sessionEnded } from "./to-upstream.ts";

@@ -7,7 +7,7 @@ import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts"
 import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
 import { ProxyConnections } from "../../transports/streamable-http/proxy-connections.ts";
 import type { StreamCounter } from "../../transports/streamable-http/response.ts";
-import { readPem } from "../../lib/pem.ts";
+import { readPem } from "../../lib/keys/pem.ts";
 import { createClientAuthentication, type TokenEndpoint } from "../../auth/token-source.ts";
 import {
   createClientCredentials,

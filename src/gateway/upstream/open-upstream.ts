@@ -7,7 +7,7 @@ import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-cal
 import type { RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
-import type { Seals } from "../../lib/sealing.ts";
+import type { Seals } from "../../lib/keys/sealing.ts";
 import { type Clock, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -30,7 +30,7 @@ import { createEraLinks } from "./era-links.ts";
 import { openFederation } from "./federated-upstream.ts";
 import type { LinkLimits, ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials, openHttpUpstream } from "./http-upstream.ts";
-import { readPem } from "../../lib/pem.ts";
+import { readPem } from "../../lib/keys/pem.ts";
 
 /** An upstream that links can be opened to. */
 export interface OpenUpstream {

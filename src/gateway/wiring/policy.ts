@@ -16,7 +16,7 @@ import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
 import { toPlainFields } from "../../policy/sideband/telemetry.ts";
 import { createSidebandProvider } from "../../policy/sideband/provider.ts";
 import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
-import { readTls } from "../../lib/pem.ts";
+import { readTls } from "../../lib/keys/pem.ts";
 import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
 
 /** What policies need of the gateway. */

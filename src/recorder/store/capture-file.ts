@@ -4,7 +4,7 @@ import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 
-import { createPrivateFile } from "../../lib/private-file.ts";
+import { createPrivateFile } from "../../lib/keys/private-file.ts";
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { createLineReader } from "../../protocol/line-framing.ts";

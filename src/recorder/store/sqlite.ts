@@ -3,7 +3,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
 import { GatewayError } from "../../errors.ts";
-import { makePrivate } from "../../lib/private-file.ts";
+import { makePrivate } from "../../lib/keys/private-file.ts";
 import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";

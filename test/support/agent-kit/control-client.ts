@@ -1,9 +1,9 @@
 import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client";
 
-import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/control-bridge.ts";
+import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/control/control-bridge.ts";
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
 import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
-import type { ServerConfigs } from "../../../src/agent-kit/server-config.ts";
+import type { ServerConfigs } from "../../../src/agent-kit/tools/server-config.ts";
 import { isObject } from "../../../src/lib/is-object.ts";
 
 /** A bridge with a notebook: what it sent on its own and what it warned of. */

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
 import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
-import type { AgentOptions } from "../../../src/agent-kit/options.ts";
+import type { AgentOptions } from "../../../src/agent-kit/agent/options.ts";
 
 /**
  * One step of a dialogue that the scripted CLI plays. In a pattern, objects may have more members than it names, `"*"`

@@ -1,0 +1,157 @@
+import type { OnWarning } from "../errors.ts";
+import type { CanUseTool, HookFailure, Hooks } from "./callbacks.ts";
+import type { JsonObject } from "../json-rpc.ts";
+import {
+  type CheckedServers,
+  type ServerConfigs,
+  toolsWithPolicy,
+  toSdkEntry,
+  toSdkSettings,
+} from "../tools/server-config.ts";
+
+/** How the CLI treats calls that no rule covers. */
+export type PermissionMode = "default" | "acceptEdits" | "bypassPermissions" | "plan" | "dontAsk" | "auto";
+
+/** An agent that the model may give work to. */
+export interface Subagent {
+  /** When to use it, for the model. */
+  readonly description: string;
+  /** Its system prompt. */
+  readonly prompt: string;
+  /** Its tools; those of the agent by default. */
+  readonly tools?: readonly string[];
+  /** A model, or `inherit`. */
+  readonly model?: string;
+}
+
+/** Options of `startAgent` and `query`. */
+export interface AgentOptions {
+  /** Servers by key: in-process servers, and external ones that the CLI starts or connects to. */
+  readonly mcpServers?: ServerConfigs;
+  /** Tools that run without asking: `mcp__<key>__<tool>`, `mcp__<key>` for a whole server, or built-in tools. */
+  readonly allowedTools?: readonly string[];
+  readonly disallowedTools?: readonly string[];
+  /** The CLI's built-in tools; an empty list means none, and then no MCP tool is deferred behind the tool search. */
+  readonly builtInTools?: readonly string[];
+  readonly permissionMode?: PermissionMode;
+  /** Decides about calls that no rule covers; without it they are denied. */
+  readonly canUseTool?: CanUseTool;
+  readonly hooks?: Partial<Hooks>;
+  /**
+   * What a hook that throws does to a call or prompt that waits for it: `deny` stops it, `continue` lets it run. Either
+   * way `onWarning` is told. Default: `deny`.
+   */
+  readonly onHookFailure?: HookFailure;
+  readonly model?: string;
+  readonly systemPrompt?: string;
+  readonly appendSystemPrompt?: string;
+  /** Most model calls of one turn; the turn then ends with the reason `error_max_turns`. */
+  readonly maxTurns?: number;
+  /** Most US dollars that the agent may cost; the turn then ends with the reason `error_max_budget_usd`. */
+  readonly maxBudgetUsd?: number;
+  /** Whether to yield `partial` messages while the model writes. */
+  readonly partialMessages?: boolean;
+  /** A JSON Schema that the answer must fit, for example `z.toJSONSchema(schema)`; see `SuccessResult.output`. */
+  readonly outputSchema?: JsonObject;
+  /** Subagents by name, which the model may give work to with the built-in tool `Task`. */
+  readonly agents?: Readonly<Record<string, Subagent>>;
+  /** Which settings files are read; an empty list means none. All by default. */
+  readonly settingSources?: readonly ("user" | "project" | "local")[];
+  /** Whether to ignore servers from settings files. */
+  readonly strictMcpConfig?: boolean;
+  /** Whether the CLI stores the conversation on disk; true by default. */
+  readonly persistSession?: boolean;
+  /** The id of a conversation to go on with; see `listSessions`. */
+  readonly resume?: string;
+  /** Whether to go on with the most recent conversation of the folder. */
+  readonly continueLast?: boolean;
+  /** Whether to go on in a copy, so that the resumed conversation stays as it is. */
+  readonly forkSession?: boolean;
+  /** The CLI's executable, or a script to run with Node. */
+  readonly cliPath?: string;
+  /** Additional arguments of the CLI, after all others. */
+  readonly cliArguments?: readonly string[];
+  readonly cwd?: string;
+  /** The environment of the CLI; that of this process by default. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Closes the agent when it aborts. */
+  readonly signal?: AbortSignal;
+  /** How in-process servers are announced; `mcp-config` is for a CLI that ignores them in `initialize`. */
+  readonly announce?: "initialize" | "mcp-config";
+  /** Whether to initialize the in-process servers beforehand, which saves the CLI the handshake. */
+  readonly sendManifests?: boolean;
+  /** Called with problems that end nothing. Prints to standard error by default. */
+  readonly onWarning?: OnWarning;
+  /** Called with what the CLI prints to standard error. */
+  readonly onStderr?: (text: string) => void;
+  /** How long the CLI may take to answer a control request; 60 seconds by default. */
+  readonly controlTimeoutMs?: number;
+  /** How long the CLI may take to exit before it is killed; 5 seconds by default. */
+  readonly closeTimeoutMs?: number;
+  /** The longest line accepted from the CLI; 16 MiB by default. */
+  readonly maxLineBytes?: number;
+}
+
+/** The command-line arguments of the CLI. */
+export function cliArguments(options: AgentOptions, { external, inProcess }: CheckedServers): string[] {
+  // The CLI does not know the dialects that `$schema` names.
+  const { $schema: _, ...outputSchema } = options.outputSchema ?? {};
+  const announced =
+    options.announce === "mcp-config"
+      ? [...inProcess].map(([key, server]) => [key, { ...toSdkEntry(server), ...toSdkSettings(server) }] as const)
+      : [];
+  const configured = [...external, ...announced];
+  // The CLI ignores `always_allow` of servers in this process, and with `mcp-config` all policies; it obeys its own rules.
+  const isConfigured = options.announce === "mcp-config";
+  const asked = isConfigured ? toolsWithPolicy(inProcess, "always_ask") : [];
+  const allowedTools = [...(options.allowedTools ?? []), ...toolsWithPolicy(inProcess, "always_allow")];
+  const disallowedTools = [
+    ...(options.disallowedTools ?? []),
+    ...(isConfigured ? toolsWithPolicy(inProcess, "always_deny") : []),
+  ];
+  return [
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--input-format",
+    "stream-json",
+    // Tells which prompts the CLI has taken up, see the turn queue.
+    "--replay-user-messages",
+    ...flag("--model", options.model),
+    ...flag("--system-prompt", options.systemPrompt),
+    ...flag("--append-system-prompt", options.appendSystemPrompt),
+    ...flag("--max-turns", options.maxTurns?.toString()),
+    ...flag("--max-budget-usd", options.maxBudgetUsd?.toString()),
+    ...flag("--json-schema", options.outputSchema && JSON.stringify(outputSchema)),
+    ...flag("--agents", options.agents && JSON.stringify(options.agents)),
+    ...when(options.partialMessages, "--include-partial-messages"),
+    ...flag("--permission-mode", options.permissionMode),
+    ...flag("--resume", options.resume),
+    ...when(options.continueLast, "--continue"),
+    ...when(options.forkSession, "--fork-session"),
+    ...flag("--permission-prompt-tool", options.canUseTool && "stdio"),
+    ...flag("--tools", options.builtInTools?.join(",")),
+    ...rules("--allowedTools", allowedTools),
+    ...rules("--disallowedTools", disallowedTools),
+    ...(asked.length === 0 ? [] : ["--settings", JSON.stringify({ permissions: { ask: asked } })]),
+    ...(options.settingSources === undefined ? [] : [`--setting-sources=${options.settingSources.join(",")}`]),
+    ...(configured.length === 0
+      ? []
+      : ["--mcp-config", JSON.stringify({ mcpServers: Object.fromEntries(configured) })]),
+    ...when(options.strictMcpConfig, "--strict-mcp-config"),
+    ...when(options.persistSession === false, "--no-session-persistence"),
+    ...(options.cliArguments ?? []),
+  ];
+}
+
+function flag(name: string, value: string | undefined): string[] {
+  return value === undefined ? [] : [name, value];
+}
+
+function rules(name: string, tools: readonly string[]): string[] {
+  return tools.length === 0 ? [] : [name, tools.join(",")];
+}
+
+function when(condition: boolean | undefined, name: string): string[] {
+  return condition === true ? [name] : [];
+}

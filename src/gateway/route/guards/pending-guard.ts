@@ -1,0 +1,148 @@
+import type { GatewayError } from "../../../errors.ts";
+import { type Exchange, limitKeyOf } from "../../../core/exchange.ts";
+import type { Guard } from "../../../core/pipeline.ts";
+import type { NotificationMessage, RequestMessage } from "../../../protocol/message.ts";
+import type { CorrelationScope, Correlator } from "../../../sessions/pending/correlator.ts";
+import { type CorrelationEntry, oppositeDirection, type ScopeDescriptor } from "../../../sessions/pending/entry.ts";
+import type { SessionRegistry } from "../../../sessions/registry.ts";
+import type { Session } from "../../../sessions/session.ts";
+
+/** A place with its route and caller. */
+interface CachedPlace {
+  readonly route: string;
+  readonly caller: string;
+  readonly place: ScopeDescriptor;
+}
+
+/** The guard of pending requests. */
+export interface PendingGuard extends Guard {
+  /** Whether another request with the id of this one waits for its answer. */
+  isInFlight(exchange: Exchange): boolean;
+  /** The message that is being tracked right now: what is found about no request is found about it. */
+  readonly current: Exchange | undefined;
+  /** Counts and reports a response that nobody waits for: late, a duplicate or an orphan (SC-052). */
+  settleStray(exchange: Exchange): void;
+}
+
+/**
+ * Creates the guard that tracks every request until its outcome, in both directions: bounds, timeouts, cancellation and
+ * progress. It is the innermost step, so that what is tracked is what was sent.
+ */
+export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): PendingGuard {
+  const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
+  let last: CachedPlace | undefined;
+  let current: Exchange | undefined;
+
+  /** Reports of the correlator meanwhile are about this exchange, if about no other. */
+  function during<Result>(exchange: Exchange, work: () => Result): Result {
+    current = exchange;
+    try {
+      return work();
+    } finally {
+      current = undefined;
+    }
+  }
+
+  /** The place of exchanges without a session, cached because it is usually the same as before. */
+  function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
+    const caller = limitKeyOf(principal);
+    if (last?.route !== route || last.caller !== caller || last.place.revision !== revision) {
+      const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id), owner: caller };
+      last = { route, caller, place };
+    }
+    return last.place;
+  }
+
+  function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
+    const session = registry.forContext(exchange.session);
+    if (session === undefined) return undefined;
+    let scope = scopes.get(session);
+    if (scope === undefined) {
+      const { route, principal, revision } = exchange;
+      const realm = realmOf(route, principal.id);
+      scope = correlator.scope({ kind: "session", revision, realm, owner: limitKeyOf(principal) });
+      scopes.set(session, scope);
+      session.onEnd(() => {
+        scope?.end();
+      });
+    }
+    // The handshake may agree on another revision than was proposed.
+    if (scope.revision !== exchange.revision) scope.setRevision(exchange.revision);
+    return scope;
+  }
+
+  function open(exchange: Exchange, message: RequestMessage): GatewayError | undefined {
+    const { direction } = exchange;
+    const scope = scopeOf(exchange);
+    const opening =
+      scope === undefined
+        ? correlator.single(placeOf(exchange), direction, message, exchange)
+        : scope.open(direction, message, exchange);
+    if (!opening.ok) return opening.error;
+    exchange.tracking.entry = opening.entry;
+    return undefined;
+  }
+
+  function notice(exchange: Exchange, message: NotificationMessage): void {
+    const { direction, parent, tracking } = exchange;
+    const own = parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
+    const standing = own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
+    if (standing?.type === "cancelled") tracking.entry = standing.entry;
+  }
+
+  return {
+    isInFlight: (exchange) => {
+      const { message, direction } = exchange;
+      return message.kind === "request" && scopeOf(exchange)?.isOpen(direction, message.id.key) === true;
+    },
+    get current() {
+      return current;
+    },
+    settleStray: (exchange) => {
+      const { message, direction } = exchange;
+      if (message.kind !== "result" && message.kind !== "error") return;
+      const own = scopeOf(exchange);
+      const isAnothers = message.id !== undefined && own?.isOpen(oppositeDirection(direction), message.id.key) === true;
+      // It came on another way than the request that is still open, which waits for its own answer.
+      const scope = own === undefined || isAnothers ? correlator.scope(placeOf(exchange)) : own;
+      during(exchange, () => scope.settle(direction, message));
+    },
+    enter: (exchange) => {
+      const { message } = exchange;
+      if (message.kind === "request") return during(exchange, () => open(exchange, message));
+      if (message.kind === "notification")
+        during(exchange, () => {
+          notice(exchange, message);
+        });
+      return undefined;
+    },
+    answered: (exchange, reply) => {
+      const { message, tracking } = exchange;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      if (entry === undefined) return reply;
+      if (message.kind === "request") {
+        const answer = reply.message;
+        if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
+        else entry.finish("abandoned");
+      } else {
+        // The notification itself tells the upstream; nobody waits for the answer any more.
+        entry.payload?.cancellation.cancel("cancelled");
+      }
+      return reply;
+    },
+    failed: ({ message, tracking }, { code }) => {
+      if (message.kind !== "request") return;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      entry?.finish(code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned");
+    },
+  };
+}
+
+/** Cancels exchanges whose time is up. */
+export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
+  if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
+}
+
+function realmOf(route: string, principal: string): string {
+  return `${route} ${principal}`;
+}

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+
+import { exchangeWith, messageFrom } from "../../../../test/support/exchange.ts";
+import { notificationOf, requestOf } from "../../../../test/support/messages.ts";
+import { principalNamed } from "../../../../test/support/principals.ts";
+import { createTaskOwners } from "./task-owners.ts";
+
+const [ann, bob] = [principalNamed("ann"), principalNamed("bob")];
+
+function ownersWithTask() {
+  const guard = createTaskOwners({ wall: () => 0 });
+  const call = exchangeWith(requestOf("tools/call", { name: "rows" }), { principal: ann });
+  expect(guard.enter(call)).toBeUndefined();
+  guard.answered(call, { message: messageFrom('{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t-1"}}}') });
+  return guard;
+}
+
+describe("the owners of tasks", () => {
+  it.each(["tasks/get", "tasks/cancel", "tasks/result"])("alone may send %s", (method) => {
+    const guard = ownersWithTask();
+    const request = requestOf(method, { taskId: "t-1" });
+    expect(guard.enter(exchangeWith(request, { principal: ann }))).toBeUndefined();
+    expect(guard.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");
+  });
+
+  it("alone may report about a task, except for tasks that clients started themselves", () => {
+    const guard = ownersWithTask();
+    const report = (taskId: string) => notificationOf("notifications/tasks/status", { taskId, status: "failed" });
+    expect(guard.enter(exchangeWith(report("t-1"), { principal: ann }))).toBeUndefined();
+    expect(guard.enter(exchangeWith(report("t-1"), { principal: bob }))?.message).toBe("unknown task");
+    expect(guard.enter(exchangeWith(report("of-the-client"), { principal: bob }))).toBeUndefined();
+    const told = exchangeWith(report("t-1"), { principal: bob, direction: "server-to-client" });
+    expect(guard.enter(told)).toBeUndefined();
+  });
+});

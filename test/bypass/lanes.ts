@@ -8,7 +8,7 @@ import { kindAttempts } from "./kinds.ts";
 import { callOf, kindMessage, type MessageAttempt, messageAttempts } from "./messages.ts";
 import { argumentProviders } from "./providers.ts";
 import { type Guard, guards } from "./guards.ts";
-import { type Vault, vaults } from "./upstreams.ts";
+import { servedBy, type Vault, vaults } from "./upstreams.ts";
 import { closed } from "./vault.ts";
 import { filterAttempts, listenAttempt, uriAttempts } from "./uris.ts";
 
@@ -86,7 +86,7 @@ const messageLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider,
       run: async () => {
         await using vault = await build();
         await using guard = await guardBy();
-        await using gateway = await openGateway({ upstream: vault.upstream, policy: guard.policy });
+        await using gateway = await openGateway({ ...servedBy(vault), policy: guard.policy });
         await using intruder = await intrude(gateway);
         const through = await attemptAll(intruder, vault);
         const last = await intruder.callOpen();
@@ -110,7 +110,7 @@ const httpLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, gu
       run: async () => {
         await using vault = await vaults[server]();
         await using guard = await guardBy();
-        await using gateway = await openGateway({ upstream: vault.upstream, policy: guard.policy });
+        await using gateway = await openGateway({ ...servedBy(vault), policy: guard.policy });
         const facts = await factsOf(gateway, era);
         const through = await record(vault, httpAttempts, ({ bytes }) => sendRaw(gateway, bytes(facts)));
         return { attempts: httpAttempts.length, through: countedBy(guard, through) };

@@ -10,12 +10,15 @@ import { createMcpHandler } from "@modelcontextprotocol/server";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createLegacySessions } from "../fixtures/everything/legacy-sessions.ts";
+import { createToolServer } from "../support/tool-server.ts";
 import { createVault } from "./vault.ts";
 import { trespassIn } from "./wire.ts";
 
 /** A vault behind the gateway. */
 export interface Vault extends AsyncDisposable {
   readonly upstream: NonNullable<ConfigInput["upstream"]>;
+  /** Whether another server stands beside it, behind the same endpoint. */
+  readonly isAmongOthers?: true;
   /** Everything that reached it and had no business there, and every closed thing that was used. */
   readonly reached: () => Promise<readonly string[]>;
 }
@@ -27,7 +30,18 @@ export const vaults = {
   "legacy on stdio": () => onStdio("legacy"),
   "modern on stdio": () => onStdio("modern"),
   "in process": async () => inProcess(),
+  "legacy among others": async () => ({ ...(await overHttp("legacy")), isAmongOthers: true as const }),
+  "modern among others": async () => ({ ...(await overHttp("modern")), isAmongOthers: true as const }),
 } satisfies Readonly<Record<string, () => Promise<Vault>>>;
+
+/** What is behind the gateway: the vault, or the vault under its own names and a server beside it. */
+export function servedBy({ upstream, isAmongOthers }: Vault): ConfigInput {
+  if (isAmongOthers === undefined) return { upstream };
+  const beside = { server: () => createToolServer({ name: "beside", tools: ["look"], resources: ["beside://all"] }) };
+  // A client on stdio waits for nothing, and a URI that nobody lists is tried at both servers.
+  const limits = { requestsPerPrincipal: 2000, requests: 4000 };
+  return { limits, routes: { vault: { upstreams: { vault: { ...upstream, prefix: "" }, beside } } } };
+}
 
 async function overHttp(era: "legacy" | "modern"): Promise<Vault> {
   const seen: string[] = [];

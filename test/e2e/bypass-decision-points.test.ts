@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { intruders } from "../bypass/intruders.ts";
 import { corpus } from "../bypass/lanes.ts";
 import { remoteProviders } from "../bypass/providers.ts";
-import { vaults } from "../bypass/upstreams.ts";
+import { servedBy, vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
 
 const servers = Object.entries(vaults);
@@ -22,7 +22,7 @@ describe("the corpus of attempts by messages, against decision points", () => {
     async ({ openProvider, intrude, build }) => {
       await using vault = await build();
       await using provider = await openProvider();
-      await using gateway = await openGateway({ upstream: vault.upstream, policy: provider.policy });
+      await using gateway = await openGateway({ ...servedBy(vault), policy: provider.policy });
       await using intruder = await intrude(gateway);
       const successes: string[] = [];
       let before = 0;

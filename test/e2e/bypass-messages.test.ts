@@ -4,7 +4,7 @@ import { intruders } from "../bypass/intruders.ts";
 import { attemptAll } from "../bypass/lanes.ts";
 import { plainAttempt } from "../bypass/messages.ts";
 import { allowing, denying } from "../bypass/policies.ts";
-import { vaults } from "../bypass/upstreams.ts";
+import { servedBy, vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
 
 const pairs = Object.entries(intruders).flatMap(([client, intrude], row) =>
@@ -40,7 +40,7 @@ describe("the corpus of attempts by messages", () => {
     "reaches nothing that is not allowed ($client, $server, $how)",
     async ({ intrude, build, policy }) => {
       await using vault = await build();
-      await using gateway = await openGateway({ upstream: vault.upstream, policy });
+      await using gateway = await openGateway({ ...servedBy(vault), policy });
       await using intruder = await intrude(gateway);
       expect(await attemptAll(intruder, vault)).toEqual([]);
       expect(await intruder.callOpen()).toContain("shut");
@@ -52,7 +52,7 @@ describe("the corpus of attempts by messages", () => {
     "uses nothing that is denied ($client, $server, $how)",
     async ({ intrude, build, policy }) => {
       await using vault = await build();
-      await using gateway = await openGateway({ upstream: vault.upstream, policy });
+      await using gateway = await openGateway({ ...servedBy(vault), policy });
       await using intruder = await intrude(gateway);
       await attemptAll(intruder, vault);
       expect(await intruder.callOpen()).toContain("shut");

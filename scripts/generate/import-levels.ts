@@ -6,7 +6,7 @@ export const levels = [
   ["errors", "lib"],
   ["protocol"],
   ["core", "telemetry", "redact"],
-  ["transports", "sessions", "auth", "policy", "recorder"],
+  ["transports", "sessions", "auth", "policy", "recorder", "cluster"],
   ["config", "demo", "server-kit", "agent-kit", "kong", "bridge", "federation"],
   ["gateway"],
   ["cli", "index", "testing"],

@@ -75,7 +75,7 @@ describe("a configuration", () => {
       rates: { methods: {} },
       cors: { origins: [] },
       sessions: { idleTimeout: 3_600_000, maxAge: 86_400_000 },
-      state: {},
+      state: { required: true },
       timeouts: {
         body: 60_000,
         connect: 10_000,

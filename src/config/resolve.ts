@@ -100,9 +100,17 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...validationProblems(list, written),
       ...federationProblems(placed),
       ...interceptorProblems(list),
+      ...clusterProblems(config),
     ],
     warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
   };
+}
+
+/** Gateways that serve each other's sessions must find each other and open the same ids. */
+function clusterProblems({ cluster, state }: Pick<Config, "cluster" | "state">): readonly ConfigFinding[] {
+  if (cluster === undefined) return [];
+  const missing = (["redis", "keys"] as const).filter((key) => state[key] === undefined);
+  return missing.map((key) => ({ path: ["cluster"], message: `needs \`state.${key}\`, the same for all gateways` }));
 }
 
 type WrittenValidation = ParsedConfig["validation"];

@@ -4,7 +4,7 @@ import { authConfig } from "../auth/config.ts";
 import { auditConfig } from "../policy/audit/audit-stream.ts";
 import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
-import { stateConfig } from "../sessions/config.ts";
+import { clusterConfig, stateConfig } from "../cluster/config.ts";
 import { sessionsConfig } from "../sessions/session.ts";
 import { logConfig } from "../telemetry/log.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
@@ -49,6 +49,9 @@ export const configSchema = z.strictObject({
     .default([])
     .describe("Your own steps for messages of all routes: change, block, answer or hold them."),
   sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
+  cluster: clusterConfig
+    .optional()
+    .describe("How this gateway and others with the same `state` hand requests to each other. Needs `state.redis`."),
   state: stateConfig.prefault({}).describe("What outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),

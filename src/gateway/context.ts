@@ -18,13 +18,14 @@ import {
   type TransportContext,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import type { Seals } from "../lib/keys/sealing.ts";
+import type { Seal, Seals } from "../lib/keys/sealing.ts";
 import { OpenWork } from "../core/open-work.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import type { EndedSessions } from "../sessions/ended-sessions.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
+import type { SessionRecord } from "../sessions/session-record.ts";
 import type { StreamJournal } from "../sessions/stream-journal.ts";
 import { type Logger, shortenName } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
@@ -38,6 +39,8 @@ export interface GatewayContext {
   readonly metrics: Metrics;
   readonly registry: SessionRegistry;
   readonly events: EventStore;
+  /** Absent where this gateway has no peers. */
+  readonly cluster: ClusterMember | undefined;
   /** Notes which calls are answered by streams, for the process after this one. */
   readonly journal: StreamJournal;
   /** Calls of modern clients that wait for input a legacy server asked for. */
@@ -74,6 +77,17 @@ export interface RefusedRequest {
   readonly fields?: Readonly<Record<string, string | undefined>>;
 }
 
+/** This gateway among others that hand requests to each other. */
+export interface ClusterMember {
+  readonly node: string;
+  /** Proves to peers that a request comes from one of them. */
+  readonly seal: Seal;
+  /** The URLs of the other gateways, by node. */
+  readonly peers: ReadonlyMap<string, string>;
+  /** The node that serves a session whose server lives in one process. Rejects while nobody can say. */
+  ownerOf(session: Pick<SessionRecord, "id" | "openedBy">): Promise<string>;
+}
+
 /** The options of a context that a reload may change. */
 export interface ReloadableContextOptions {
   readonly parse: ParseLimits;
@@ -97,6 +111,7 @@ export interface GatewayState {
 
 export interface ContextOptions extends ReloadableContextOptions {
   readonly state: GatewayState;
+  readonly cluster?: ClusterMember | undefined;
   readonly log: Logger;
   /** Takes secrets out of ids that senders chose, which are in labels. */
   readonly redact: (text: string) => string;
@@ -133,6 +148,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     clock,
     setTimer,
     newId: () => randomBytes(12).toString("base64url"),
+    node,
     seal: state.seals.session,
     isDurable: state.isDurable,
     ended: state.ended,
@@ -152,6 +168,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     metrics,
     registry,
     events,
+    cluster: options.cluster,
     journal,
     seals: state.seals,
     suspendedCalls: createSuspendedCalls({

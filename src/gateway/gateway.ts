@@ -115,11 +115,7 @@ const shuttingDown = "the gateway is shutting down";
  * console.log(`MCP clients connect to ${url}/mcp`);
  */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
-  if (config.interceptors.length > 0 && options.interceptors === undefined)
-    throw new GatewayError(
-      "config_invalid",
-      "the configuration names interceptors: pass `await loadInterceptors(config)`",
-    );
+  if (config.interceptors.length > 0 && options.interceptors === undefined) throw missingInterceptors();
   let running = config;
   let closing: Promise<void> | undefined;
   /** First the one for clients. */
@@ -206,6 +202,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     for (const listener of listeners) listener.endKeepAlive();
     await endWork(context, running.shutdown, listeners[0]);
     heldMessages.close();
+    await services.cluster.close();
     // First, so that sessions of HTTP+SSE clients end because of this and not because their connection does.
     context.close(shuttingDown);
     await sse.close(shuttingDown);
@@ -218,7 +215,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const close = (): Promise<void> => (closing ??= end());
 
   return {
-    listen: () => openListeners(running, { ...options, handle: router.handle, admin, log }, listeners),
+    listen: async () => {
+      await services.cluster.start(() => openPeerListener(running, router.handlePeer), context.registry);
+      return openListeners(running, { ...options, handle: router.handle, admin, log }, listeners);
+    },
     handle: router.handle,
     reload: async (next, changes = {}) => reload(next, changes),
     serve: (channel, name, onGone) =>
@@ -347,6 +347,16 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
   return { url, ...adminUrls(own.address, admin) };
 }
 
+/** Listens for other gateways, where there are some. */
+async function openPeerListener(
+  { cluster, limits, timeouts }: Config,
+  handle: RequestListener,
+): Promise<HttpListener | undefined> {
+  if (cluster === undefined) return undefined;
+  const bounds = { headerBytes: limits.headerBytes, bodyMs: timeouts.body };
+  return createHttpListener({ ...cluster.listen, portSetting: "`cluster.listen.port`", ...bounds }, handle);
+}
+
 function adminUrls(adminUrl: string, { loginPath }: OpenAdmin): Omit<ListeningGateway, "url"> {
   const path = loginPath();
   return { adminUrl, consoleUrl: path === undefined ? undefined : `${adminUrl}${path}` };
@@ -358,6 +368,11 @@ function routeNamed(routes: readonly TableRoute[], name: string | undefined): Ro
   if (found !== undefined) return found.route;
   const names = routes.map(({ route }) => route.name).join(", ");
   throw new GatewayError("config_invalid", `name one of the routes: ${names}`);
+}
+
+function missingInterceptors(): GatewayError {
+  const message = "the configuration names interceptors: pass `await loadInterceptors(config)`";
+  return new GatewayError("config_invalid", message);
 }
 
 function missingDemo(): never {

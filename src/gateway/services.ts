@@ -16,6 +16,7 @@ import { contextOptionsOf, createContext, type OwnedContext } from "./context.ts
 import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-authentication.ts";
 import type { RouteInterceptors } from "./route/route-state.ts";
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
+import { createCluster, type GatewayCluster } from "./wiring/cluster.ts";
 import { openDriftGuard } from "./wiring/drift.ts";
 import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
 import { createRefusalLog } from "./wiring/refusals.ts";
@@ -30,6 +31,7 @@ import {
 /** What a gateway runs besides its routes: one of each, for all of them. */
 export interface Services {
   readonly context: OwnedContext;
+  readonly cluster: GatewayCluster;
   readonly log: Logger;
   /** Applies the log level and the secrets of another configuration. */
   followLog(config: Config): void;
@@ -62,9 +64,11 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const driftGuard = openDriftGuard(config.drift, { log, clock });
   const redact = (text: string): string => running().secrets.redact(text);
   const state = openState(config.state, { log, clock });
+  const cluster = createCluster(config, { node: state.node, ended: state.ended, log, clock, setTimer });
   const context = createContext({
     ...contextOptionsOf(config),
-    state,
+    state: { ...state, ended: cluster.ended },
+    cluster: cluster.member,
     log,
     clock,
     setTimer,
@@ -74,6 +78,12 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     },
   });
   const { metrics, newId } = context;
+  const { member } = cluster;
+  if (member !== undefined) {
+    metrics.onCollect(() => {
+      metrics.metrics.peers.labels({}).set(member.peers.size);
+    });
+  }
   metrics.onCollect(() => {
     metrics.metrics.logLinesDropped.labels({}).set(log.droppedLines?.() ?? 0);
   });
@@ -94,6 +104,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   return {
     context,
+    cluster,
     log,
     followLog: follow,
     heldMessages,
@@ -181,6 +192,7 @@ const fixed = [
   "record",
   "drift",
   "state",
+  "cluster",
 ];
 
 /** Compares the running configuration with another one. */
@@ -202,6 +214,7 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
       record: running.record,
       drift: running.drift,
       state: running.state,
+      cluster: running.cluster,
     },
   };
 }

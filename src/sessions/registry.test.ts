@@ -17,6 +17,7 @@ function registry(limits: Partial<SessionLimits> = {}, process = newMachine()) {
     clock: time.clock,
     setTimer: time.setTimer,
     newId: () => `id-${process.ids++}`,
+    node: "0000000a",
     seal: seals.session,
     isDurable: true,
     ended,

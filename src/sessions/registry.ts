@@ -21,6 +21,8 @@ export interface SessionRegistryOptions {
   readonly setTimer: SetTimer;
   /** Must be unique. */
   readonly newId: () => string;
+  /** Names this process in the ids of its sessions. */
+  readonly node: string;
   /** Seals the ids that clients hold. */
   readonly seal: Seal;
   /** Whether sealed ids open after a restart. */
@@ -48,6 +50,12 @@ export interface SessionRegistry {
   restore(sealedId: string, route: string, principal: Principal): MaybePromise<RestoredSession | undefined>;
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
+  /** What a sealed id says, unless its session has ended or belongs to another principal or route. */
+  inspect(sealedId: string, route: string, principal: Principal): MaybePromise<SessionRecord | undefined>;
+  /** The ids of all sessions that clients can name. */
+  readonly ids: readonly string[];
+  /** A session has ended at another gateway. */
+  endElsewhere(id: string): void;
   /** The open sessions of a route. */
   sessionsOf(route: string): readonly Session[];
   readonly size: number;
@@ -64,7 +72,7 @@ const noHandshake = { protocolVersion: "", capabilities: "{}", clientInfo: "{}" 
 
 /** Creates the registry. The limit per principal is checked first, so that a flood evicts only its own sessions. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
-  const { limits, clock, setTimer, newId, seal, isDurable, ended } = options;
+  const { limits, clock, setTimer, newId, node, seal, isDurable, ended } = options;
   const sweepEvery = (): number => Math.min(sweepMs, limits.idleMs, limits.ageMs);
   const sessions = new Map<string, Session>();
   const bySealedId = new Map<string, Session>();
@@ -90,16 +98,6 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       const fullest = [...byPrincipal.values()].toSorted((a, b) => b.size - a.size)[0] ?? [];
       evict(oldestIdle(fullest) ?? oldestIdle(sessions.values()), "sessions", sessions.size, limits.sessions);
     }
-  }
-
-  function evict(session: Session | undefined, what: string, current: number, limit: number): void {
-    if (session !== undefined) {
-      session.end("evicted for a newer session", "evicted");
-      return;
-    }
-    throw new GatewayError("overloaded", `too many ${what}: ${current}, at most ${limit}, and all are busy`, {
-      details: { current, limit, retryAfter: 5 },
-    });
   }
 
   function sweep(): void {
@@ -144,10 +142,17 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     session.revision = record.revision;
     session.handshake = record.handshake;
     session.lists = record.lists;
+    session.openedBy = record.openedBy;
     session.sealedId = sealedId;
     session.survivesRestart = isDurable;
     bySealedId.set(sealedId, add(session));
     return { session, record, isNew: true };
+  }
+
+  function inspect(sealedId: string, route: string, principal: Principal): MaybePromise<SessionRecord | undefined> {
+    const record = openSessionId(seal, sealedId, route, principal.id);
+    if (record === undefined || clock.wall() - record.openedAt >= limits.ageMs) return undefined;
+    return andThen(ended.has(record), (isOver) => (isOver ? undefined : record));
   }
 
   return {
@@ -158,17 +163,23 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     },
     sealId: (session) => {
       const { id, openedAt, revision, handshake = noHandshake, lists, route, principal } = session;
-      const record = { id, openedAt: Math.round(wallOf(openedAt)), revision, handshake, lists };
+      const record = { id, openedBy: node, openedAt: Math.round(wallOf(openedAt)), revision, handshake, lists };
       const sealedId = sealSessionId(seal, { ...record, upstream: session.readUpstream() }, route, principal.id);
       session.sealedId = sealedId;
       session.survivesRestart = isDurable;
       bySealedId.set(sealedId, session);
       return sealedId;
     },
-    restore: (sealedId, route, principal) => {
-      const record = openSessionId(seal, sealedId, route, principal.id);
-      if (record === undefined || clock.wall() - record.openedAt >= limits.ageMs) return undefined;
-      return andThen(ended.has(record), (isOver) => (isOver ? undefined : revive(sealedId, record, route, principal)));
+    inspect,
+    restore: (sealedId, route, principal) =>
+      andThen(inspect(sealedId, route, principal), (record) =>
+        record === undefined ? undefined : revive(sealedId, record, route, principal),
+      ),
+    get ids() {
+      return [...bySealedId.values()].map(({ id }) => id);
+    },
+    endElsewhere: (id) => {
+      sessions.get(id)?.end("the session was ended at another gateway");
     },
     find: (sealedId, route, principal) => {
       const session = bySealedId.get(sealedId);
@@ -191,6 +202,17 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       for (const session of sessions.values()) session.end(reason, "shutdown");
     },
   };
+}
+
+/** Ends the longest idle session for a newer one; throws if all are busy. */
+function evict(session: Session | undefined, what: string, current: number, limit: number): void {
+  if (session !== undefined) {
+    session.end("evicted for a newer session", "evicted");
+    return;
+  }
+  throw new GatewayError("overloaded", `too many ${what}: ${current}, at most ${limit}, and all are busy`, {
+    details: { current, limit, retryAfter: 5 },
+  });
 }
 
 /** The session idle for longest. */

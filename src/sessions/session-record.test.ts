@@ -16,6 +16,7 @@ const { session: seal } = createProcessSeals();
 
 const records: fc.Arbitrary<SessionRecord> = fc.record({
   id: fc.base64String().map((text) => text.replaceAll(/\W/gu, "-")),
+  openedBy: fc.string(),
   openedAt: fc.nat(),
   revision: fc.option(fc.constantFrom(...revisionNames), { nil: undefined }),
   handshake: fc.record({ protocolVersion: fc.string(), capabilities: fc.json(), clientInfo: fc.json() }),
@@ -66,7 +67,15 @@ describe("a session record", () => {
       tasks: {},
     });
     const upstream = { id: "u".repeat(2048), at: "there" };
-    const record: SessionRecord = { id: "id", openedAt: 1, revision: undefined, handshake, lists: [], upstream };
+    const record: SessionRecord = {
+      id: "id",
+      openedBy: "node",
+      openedAt: 1,
+      revision: undefined,
+      handshake,
+      lists: [],
+      upstream,
+    };
     const text = sealSessionId(seal, record, "route", "principal");
     expect(text.length).toBeLessThan(4096 + 512);
     expect(openSessionId(seal, text, "route", "principal")).toEqual(record);
@@ -75,7 +84,15 @@ describe("a session record", () => {
   it("leaves an upstream's id out that is too long to carry, so that the upstream begins anew", () => {
     const handshake = clientHandshakeOf(initialize({ protocolVersion: "2025-11-25" }));
     const upstream = { id: "u".repeat(2049), at: "there" };
-    const record: SessionRecord = { id: "id", openedAt: 1, revision: undefined, handshake, lists: [], upstream };
+    const record: SessionRecord = {
+      id: "id",
+      openedBy: "node",
+      openedAt: 1,
+      revision: undefined,
+      handshake,
+      lists: [],
+      upstream,
+    };
     const opened = openSessionId(seal, sealSessionId(seal, record, "r", "p"), "r", "p");
     expect(opened).toEqual({ ...record, upstream: undefined });
     expect(handshake).toEqual({ protocolVersion: "2025-11-25", capabilities: "{}", clientInfo: "{}" });

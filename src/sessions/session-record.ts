@@ -27,6 +27,8 @@ export interface UpstreamSession {
 export interface SessionRecord {
   /** Without dots. */
   readonly id: string;
+  /** The process that opened it. */
+  readonly openedBy: string;
   /** Wall time in milliseconds. */
   readonly openedAt: number;
   /** Undefined if the id had to be sent before the server had answered. */
@@ -48,11 +50,12 @@ const maxNameLength = 128;
  * people find a client's session in logs and recordings.
  */
 export function sealSessionId(seal: Seal, record: SessionRecord, route: string, principal: string): string {
-  const { id, openedAt, revision, handshake, lists, upstream } = record;
+  const { id, openedBy, openedAt, revision, handshake, lists, upstream } = record;
   const { protocolVersion, capabilities, clientInfo } = handshake;
   const carried = upstream !== undefined && upstream.id.length <= maxUpstreamIdLength ? upstream : undefined;
   const flags = announcedLists.reduce((bits, list, index) => bits | (lists.includes(list) ? 1 << index : 0), 0);
   const content: Content = [
+    openedBy,
     openedAt,
     revision ?? "",
     protocolVersion,
@@ -66,6 +69,7 @@ export function sealSessionId(seal: Seal, record: SessionRecord, route: string, 
 }
 
 type Content = readonly [
+  openedBy: string,
   openedAt: number,
   revision: string,
   protocolVersion: string,
@@ -83,12 +87,12 @@ export function openSessionId(seal: Seal, text: string, route: string, principal
   const bytes = seal.open(text.slice(dot + 1), contextOf(id, route, principal));
   if (bytes === undefined) return undefined;
   // The seal proves that sealSessionId wrote it, in this format.
-  const [openedAt, revision, protocolVersion, capabilities, clientInfo, flags, upstreamId, upstreamAt] = JSON.parse(
-    bytes.toString(),
-  ) as Content;
+  const [openedBy, openedAt, revision, protocolVersion, capabilities, clientInfo, flags, upstreamId, upstreamAt] =
+    JSON.parse(bytes.toString()) as Content;
   const parsed = parseRevision(revision);
   return {
     id,
+    openedBy,
     openedAt,
     revision: parsed.ok ? parsed.revision : undefined,
     handshake: { protocolVersion, capabilities, clientInfo },

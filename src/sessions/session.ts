@@ -36,6 +36,8 @@ export class Session implements SessionContext {
   lists: readonly AnnouncedList[] = [];
   /** The session id that the client holds, sealed; undefined for clients that need none. */
   sealedId: string | undefined;
+  /** The process that opened it, if that was another one. */
+  openedBy: string | undefined;
   /** Whether its id still opens after a restart, so that the upstream's session has to outlive this process. */
   survivesRestart = false;
   /** The process whose lost calls the client has been told last. */

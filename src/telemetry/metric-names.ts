@@ -203,6 +203,18 @@ export const metricDefinitions = {
     help: "Bytes of events stored for stream resumption.",
     labels: [],
   },
+  peers: {
+    name: "headgate_peers",
+    type: "gauge",
+    help: "Other gateways that are alive and share this one's sessions.",
+    labels: [],
+  },
+  forwarded: {
+    name: "headgate_forwarded_requests_total",
+    type: "counter",
+    help: "HTTP requests handed to the gateway that serves their session.",
+    labels: ["route"],
+  },
   evictedReaders: {
     name: "headgate_evicted_readers_total",
     type: "counter",

@@ -178,6 +178,10 @@ class ChannelConnection implements ClientConnection {
     this.#running.get(request.key)?.cancellation.cancel("client-gone");
   }
 
+  responseUnknown(report: () => void): void {
+    report();
+  }
+
   acknowledge(): void {
     // Channels have no acknowledgements.
   }

@@ -26,7 +26,7 @@ function setUp(answer: (exchange: Exchange) => Reply) {
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    state: openState({}, { log, clock: systemClock }),
+    state: openState({ required: true }, { log, clock: systemClock }),
     log,
   });
   const exchanges: Exchange[] = [];
@@ -62,6 +62,10 @@ function setUp(answer: (exchange: Exchange) => Reply) {
     },
     sessionRefused: () => {
       session = undefined;
+    },
+    responseUnknown: (report) => {
+      report();
+      written.push("acknowledged");
     },
     replyTo: () => ({
       open: () => {},

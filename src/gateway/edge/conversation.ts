@@ -81,6 +81,8 @@ export interface ClientConnection {
   cancel?(request: RequestId): void;
   /** Acknowledges a message that has no reply. */
   acknowledge(): void;
+  /** Nobody here waits for a response; another gateway may. Acknowledges it, and calls back if nobody does. */
+  responseUnknown(report: () => void): void;
   /** Refuses a message with an error of the gateway; without a message, something that could not be parsed. */
   reject(reply: Reply, message: Message | undefined): void;
 }
@@ -179,8 +181,13 @@ function receiveLegacy(
   session.touch(gateway.clock.now());
   if (outcome.form === "batch") return receiveBatch(gateway, client, outcome.members, session);
   if (outcome.message.kind === "result" || outcome.message.kind === "error") {
-    deliverResponse(gateway, client, session, outcome.message);
-    client.acknowledge();
+    const { message: response } = outcome;
+    if (session.deliverResponse(response)) client.acknowledge();
+    else {
+      client.responseUnknown(() => {
+        reportStray(gateway, client, session, response);
+      });
+    }
     return undefined;
   }
   const reply = client.replyTo(outcome.message, session);
@@ -218,7 +225,7 @@ async function receiveBatch(
     const { message } = member;
     if (message.kind === "request" || message.kind === "notification")
       await converse(gateway, client, message, { revision: revisionOf(session), session, reply: memberReply });
-    else deliverResponse(gateway, client, session, message);
+    else if (!session.deliverResponse(message)) reportStray(gateway, client, session, message);
   });
   try {
     await Promise.all(running);
@@ -333,8 +340,7 @@ class RunningTurn implements Work {
   }
 }
 
-function deliverResponse(gateway: GatewayContext, client: ClientConnection, session: Session, message: Message): void {
-  if (session.deliverResponse(message)) return;
+function reportStray(gateway: GatewayContext, client: ClientConnection, session: Session, message: Message): void {
   client.route.strayResponse(exchangeOf(gateway, client, message, revisionOf(session), session, withoutStream));
 }
 

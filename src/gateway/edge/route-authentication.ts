@@ -24,6 +24,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import { isLoopback, parseUrl } from "../../lib/addresses.ts";
 import { longestTimer } from "../../lib/timeout.ts";
 import { type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
+import type { ForwardedCaller } from "./peer-requests.ts";
 
 /** The sender of an HTTP request. */
 export interface HttpCaller {
@@ -35,6 +36,8 @@ export interface HttpCaller {
   readonly work: OpenWorkEntry | undefined;
   /** Whether the request came after the gateway had begun to shut down. */
   readonly isLate: boolean;
+  /** Present where another gateway handed the request over; it is not handed on. */
+  readonly forwarded?: ForwardedCaller;
 }
 
 /** The caller, or the error to answer with and its challenge. */

@@ -1,7 +1,7 @@
 import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
-import { type ErrorCode, errorTable, type GatewayError } from "../../errors.ts";
+import { type ErrorCode, errorTable, GatewayError } from "../../errors.ts";
 import { limitKeyOf } from "../../core/exchange.ts";
 import type { OpenWorkEntry } from "../../core/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
@@ -20,6 +20,7 @@ import {
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
+import { forwardedCaller } from "./peer-requests.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
 
@@ -78,6 +79,8 @@ interface RouteEndpoint {
 export interface HttpRouter {
   /** Checks Host and Origin, finds the endpoint, authenticates the caller and bounds the load. */
   readonly handle: RequestListener;
+  /** Serves a request that another gateway has checked and handed over. */
+  readonly handlePeer: RequestListener;
   /** Uses another table from the next request on. */
   use(table: RoutingTable): void;
 }
@@ -116,7 +119,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
       refuseRequest(gateway, endpoint.route.name, response, lateError());
       return;
     }
-    const work = request.method === "GET" ? undefined : beginWork(response, endpoint.route.name, !isLate);
+    const work = request.method === "GET" ? undefined : beginWork(gateway, response, endpoint.route.name, !isLate);
     const outcome = endpoint.authentication.authenticate(request);
     if (isPromise(outcome)) {
       void outcome.then((late) => {
@@ -125,19 +128,6 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     } else {
       enter(request, response, endpoint, outcome, { work, isLate });
     }
-  }
-
-  /** Counts a request until the last byte of its response is written. */
-  function beginWork(response: ServerResponse, route: string, isCounted: boolean): OpenWorkEntry {
-    const abandon = (): void => {
-      // Where a message was read, its answer is on its way already.
-      if (!response.headersSent) refuseRequest(gateway, route, response, lateError());
-    };
-    const work = gateway.openWork.begin({ abandon }, isCounted);
-    response.on("close", () => {
-      work.end();
-    });
-    return work;
   }
 
   function enter(
@@ -204,10 +194,55 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
 
   return {
     handle,
+    handlePeer: (request, response) => {
+      servePeer(gateway, current.endpoints.get(pathOf(request.url ?? "/")), request, response);
+    },
     use: (table) => {
       current = compile(table, deps);
     },
   };
+}
+
+/** Serves a request that another gateway has checked and handed over. */
+function servePeer(
+  gateway: GatewayContext,
+  endpoint: RouteEndpoint | undefined,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const { cluster, clock } = gateway;
+  if (cluster === undefined || endpoint === undefined) {
+    respondText(response, 404, "nothing is served here");
+    return;
+  }
+  const { route, authentication, serve } = endpoint;
+  try {
+    const forwarded = forwardedCaller(cluster.seal, request, clock.wall);
+    const isLate = gateway.openWork.isClosed;
+    const work = request.method === "GET" ? undefined : beginWork(gateway, response, route.name, !isLate);
+    const { principal, address } = forwarded;
+    void serve(request, response, route, { work, isLate, principal, authentication, address, forwarded });
+  } catch (error) {
+    refuseRequest(gateway, route.name, response, GatewayError.from(error));
+  }
+}
+
+/** Counts a request until the last byte of its response is written. */
+function beginWork(
+  gateway: GatewayContext,
+  response: ServerResponse,
+  route: string,
+  isCounted: boolean,
+): OpenWorkEntry {
+  const abandon = (): void => {
+    // Where a message was read, its answer is on its way already.
+    if (!response.headersSent) refuseRequest(gateway, route, response, lateError());
+  };
+  const work = gateway.openWork.begin({ abandon }, isCounted);
+  response.on("close", () => {
+    work.end();
+  });
+  return work;
 }
 
 /** Prepares a table for lookups by path. */

@@ -4,7 +4,7 @@ import type { Exchange, Principal, TransportContext } from "../../core/exchange.
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf, errorMessage } from "../../core/reply.ts";
 import { type ErrorCode, errorTable, GatewayError } from "../../errors.ts";
-import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
+import { isPromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { decodeLabel } from "../../protocol/ids/label.ts";
@@ -13,7 +13,7 @@ import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
-import type { GatewayContext } from "../context.ts";
+import type { ClusterMember, GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
 import { type BatchReply, type ClientConnection, type ClientReply, receive } from "./conversation.ts";
@@ -26,9 +26,11 @@ import {
   writeJson,
   writeRejection,
 } from "./http-reply.ts";
+import { isBodyOf, passOn, sendToPeer } from "./peer-requests.ts";
 import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
+import { peerFor, peerGone, type SessionUse } from "./session-peer.ts";
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
 export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandler {
@@ -46,7 +48,7 @@ export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandl
           "this endpoint takes POST, and GET and DELETE for sessions",
         );
       } else if (verb.route === "message") receivePost(http, gateway);
-      else serveSession(http, gateway, verb.route === "stream" ? openStream : endSession);
+      else serveSession(http, gateway, verb.route === "stream" ? "stream" : "end");
     } catch (error) {
       http.failed(error);
     }
@@ -54,13 +56,14 @@ export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandl
 }
 
 /** GET and DELETE need a session. */
-function serveSession(http: HttpRequestContext, gateway: GatewayContext, act: typeof openStream): void {
-  const found = http.findSession();
-  if (!isPromise(found)) act(http, gateway, found);
+function serveSession(http: HttpRequestContext, gateway: GatewayContext, use: "stream" | "end"): void {
+  const act = use === "stream" ? openStream : endSession;
+  const isHere = http.locate(use, undefined);
+  if (isHere === true) act(http, gateway, http.session);
   else {
-    found
-      .then((session) => {
-        act(http, gateway, session);
+    isHere
+      .then((served) => {
+        if (served) act(http, gateway, http.session);
       })
       .catch((error: unknown) => {
         http.failed(error);
@@ -84,11 +87,12 @@ function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
     gateway.limits.parse.maxBytes,
     (body) => {
       try {
-        const found = http.findSession();
+        const isHere = http.locate("message", body);
         // A route answers failures itself; anything else that fails is a bug and must not get lost.
-        const received = isPromise(found)
-          ? found.then(() => receive(gateway, http, body))
-          : receive(gateway, http, body);
+        const received =
+          isHere === true
+            ? receive(gateway, http, body)
+            : isHere.then((served) => (served ? receive(gateway, http, body) : undefined));
         received?.catch((error: unknown) => {
           http.failed(error);
         });
@@ -111,6 +115,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   readonly #caller: HttpCaller;
   #session: Session | undefined;
   #isHandshake = false;
+  /** Kept for a peer, where there are some. */
+  #body: Buffer | undefined;
 
   constructor(
     gateway: GatewayContext,
@@ -155,21 +161,104 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return this.#session;
   }
 
-  /** Looks up the session that the request names; one that is not in memory may have begun in another process. */
-  findSession(): MaybePromise<Session | undefined> {
+  /**
+   * Looks up the session that the request names; one that is not in memory may have begun in another process. False if
+   * another gateway serves the request, and has been handed it.
+   */
+  locate(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
     const id = this.header("mcp-session-id");
-    if (id === undefined) return undefined;
-    const { registry } = this.#gateway;
+    if (id === undefined) return true;
+    const { registry, cluster } = this.#gateway;
+    const { forwarded } = this.#caller;
     this.#session = registry.find(id, this.route.name, this.principal);
-    if (this.#session !== undefined) return this.#session;
-    return andThen(registry.restore(id, this.route.name, this.principal), (restored) => this.#restored(restored));
+    if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body))
+      throw new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
+    const hasPeers = cluster !== undefined && forwarded === undefined;
+    if (this.#session !== undefined && (use === "message" || !hasPeers)) return this.#keep(body);
+    // An answer is for a question that this process has asked.
+    if (forwarded?.isAnswer === true) return true;
+    return hasPeers ? this.#locateAmongPeers(cluster, use, id, body) : this.#restore(id);
   }
 
-  #restored(restored: RestoredSession | undefined): Session | undefined {
-    if (restored === undefined) return undefined;
-    this.#session = restored.session;
-    if (restored.isNew) this.route.restoreSession({ ...restored, transport: this.transport });
-    return this.#session;
+  #keep(body: Buffer | undefined): true {
+    this.#body = body;
+    return true;
+  }
+
+  #restore(id: string): true | Promise<true> {
+    const restored = this.#gateway.registry.restore(id, this.route.name, this.principal);
+    if (isPromise(restored)) return restored.then((late) => this.#restored(late));
+    return this.#restored(restored);
+  }
+
+  #restored(restored: RestoredSession | undefined): true {
+    this.#session = restored?.session;
+    if (restored?.isNew === true) this.route.restoreSession({ ...restored, transport: this.transport });
+    return true;
+  }
+
+  async #locateAmongPeers(
+    cluster: ClusterMember,
+    use: SessionUse,
+    id: string,
+    body: Buffer | undefined,
+  ): Promise<boolean> {
+    this.#body = body;
+    const session = this.#session ?? (await this.#gateway.registry.inspect(id, this.route.name, this.principal));
+    if (session === undefined) return true;
+    const holdsSessions = this.route.holdsSessions();
+    const url = await peerFor(cluster, { use, session, holdsSessions, lastEventId: this.header("last-event-id") });
+    if (url !== undefined) {
+      try {
+        passOn(await this.#sendTo(cluster, url, false), this.response);
+        this.#gateway.metrics.metrics.forwarded.labels({ route: this.route.name }).inc();
+        return false;
+      } catch (error) {
+        if (holdsSessions) throw peerGone(error);
+        // Its lease has not ended yet; any gateway can go on with this session.
+      }
+    }
+    return this.#session === undefined ? this.#restore(id) : true;
+  }
+
+  #sendTo(cluster: ClusterMember, url: string, isAnswer: boolean): Promise<IncomingMessage> {
+    const { request, principal } = this;
+    const { address } = this.#caller;
+    return sendToPeer(
+      cluster,
+      url,
+      { request, body: this.#body, principal, address, isAnswer },
+      this.#gateway.clock.wall,
+    );
+  }
+
+  responseUnknown(report: () => void): void {
+    const { cluster } = this.#gateway;
+    const { forwarded } = this.#caller;
+    if (forwarded?.isAnswer === true) {
+      this.failed(this.sessionError());
+      return;
+    }
+    const finish = (isDelivered: boolean): void => {
+      if (!isDelivered) report();
+      this.acknowledge();
+    };
+    if (cluster === undefined || forwarded !== undefined) finish(false);
+    else void this.#deliverAmongPeers(cluster).then(finish);
+  }
+
+  /** Gives the client's response to the gateway that has asked for it. */
+  async #deliverAmongPeers(cluster: ClusterMember): Promise<boolean> {
+    for (const url of cluster.peers.values()) {
+      try {
+        const answer = await this.#sendTo(cluster, url, true);
+        answer.resume();
+        if (answer.statusCode === 202) return true;
+      } catch {
+        // That gateway has gone, and its questions with it.
+      }
+    }
+    return false;
   }
 
   get mayInitialize(): boolean {

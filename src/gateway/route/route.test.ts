@@ -31,6 +31,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
     modernSharing: "everybody",
     linkLimits: { perPrincipal: 10, total: 10, countsSessions: false },
     seesHeaders: () => true,
+    holdsSessions: () => false,
     address: name,
     destination: { transport: "in-process" },
     close: async (reason) => void closed.push(`upstream: ${reason}`),
@@ -48,7 +49,7 @@ function setUp(parts: Partial<RouteDeps> = {}) {
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    state: openState({}, { log, clock: systemClock }),
+    state: openState({ required: true }, { log, clock: systemClock }),
     log,
   });
   const seen: string[] = [];

@@ -90,6 +90,7 @@ export function openFederation(
     // Only where all members compare headers themselves is there nothing left to compare.
     seesHeaders: () => [...members.values()].every((member) => member.seesHeaders()),
     sendsHeaders: () => [...members.values()].some((member) => member.seesHeaders()),
+    holdsSessions: () => [...members.values()].some((member) => member.holdsSessions()),
     address: "federation",
     destination: { transport: "in-process" },
     federation,

@@ -43,6 +43,8 @@ export interface OpenUpstream {
   readonly sendsHeaders?: () => boolean;
   /** Several servers behind the route, as one. */
   readonly federation?: Federation;
+  /** Whether a session with it lives in this process, so that no other can serve it: a child, or an open connection. */
+  readonly holdsSessions: () => boolean;
   /** Tells this upstream from others: a session with one is never offered to another. */
   readonly address: string;
   /** Where messages go, for traces. */
@@ -209,6 +211,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     modernSharing: "everybody",
     linkLimits: inProcessLimits,
     seesHeaders: () => true,
+    holdsSessions: () => config.transport === "sse" || verdict.transport === "sse",
     address: createHash("sha256").update(`${upstream.origin} ${upstream.path}`).digest("base64url").slice(0, 12),
     destination: { transport: "http", origin: upstream.origin },
     http: upstream,
@@ -301,6 +304,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       countsSessions: config.sharing === "session",
     },
     seesHeaders: () => false,
+    holdsSessions: () => true,
     address: "stdio",
     destination: { transport: "stdio" },
     close: async (reason) => {
@@ -324,6 +328,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
     modernSharing: "principal",
     linkLimits: inProcessLimits,
     seesHeaders: () => false,
+    holdsSessions: () => true,
     address: "in-process",
     destination: { transport: "in-process" },
     close: async () => {},

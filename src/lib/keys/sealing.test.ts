@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import { createProcessSeals, createSeals, minSealSecretBytes, type SealPurpose } from "./sealing.ts";
 
-const purposes = ["session", "cursor", "requestState", "task"] as const satisfies readonly SealPurpose[];
+const purposes = ["session", "cursor", "requestState", "task", "peer"] as const satisfies readonly SealPurpose[];
 const older = randomBytes(minSealSecretBytes);
 const newer = randomBytes(minSealSecretBytes);
 

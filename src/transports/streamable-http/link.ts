@@ -57,6 +57,7 @@ class HttpLink implements UpstreamLink {
   isClosed = false;
   #handshake: ReplayableRequest | undefined;
   #initialized: ReplayableRequest | undefined;
+  #isResumed = false;
   #renewal: Promise<void> | undefined;
   /** Pending while a new session's own stream is being opened. */
   #opening: Promise<void> | undefined;
@@ -119,7 +120,8 @@ class HttpLink implements UpstreamLink {
     this.#initialized = new ReplayableRequest(exchange);
     const delivered = this.#deliver(exchange);
     // A bridge opens the stream itself, when somebody subscribes.
-    if (exchange.session !== undefined) this.#openStreamAfter(delivered);
+    // Where another process has opened the session, it has the stream, or the client opens it.
+    if (exchange.session !== undefined && !this.#isResumed) this.#openStreamAfter(delivered);
     return delivered;
   }
 
@@ -159,6 +161,7 @@ class HttpLink implements UpstreamLink {
   }
 
   resume({ session, revision, initialize, initialized }: ResumedSession): boolean {
+    this.#isResumed = true;
     this.state.session = session;
     this.state.revision = revision;
     this.state.principal = initialize.principal;

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+
+import { createBreaker } from "./breaker.ts";
+
+function bench() {
+  let now = 0;
+  const changes: boolean[] = [];
+  const breaker = createBreaker({ now: () => now, onChange: (isUp) => changes.push(isUp) });
+  const isOpen = (): boolean => {
+    try {
+      breaker.check();
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  return { breaker, changes, isOpen, advance: (ms: number) => (now += ms) };
+}
+
+describe("the breaker", () => {
+  it("opens for a second after three failures in a row, and again after each further one", () => {
+    const { breaker, isOpen, advance } = bench();
+    breaker.failed("a");
+    breaker.failed("b");
+    expect(isOpen()).toBe(false);
+    breaker.failed("c");
+    expect(isOpen()).toBe(true);
+    advance(1000);
+    expect(isOpen()).toBe(false);
+    breaker.failed("d");
+    expect(isOpen()).toBe(true);
+  });
+
+  it("closes with the first success, and says each change once", () => {
+    const { breaker, changes, isOpen, advance } = bench();
+    for (let count = 0; count < 5; count++) breaker.failed("away");
+    advance(1000);
+    breaker.succeeded();
+    breaker.succeeded();
+    breaker.failed("away");
+    expect(isOpen()).toBe(false);
+    expect(changes).toEqual([false, true, false]);
+  });
+});

@@ -1,0 +1,40 @@
+import { GatewayError } from "../errors.ts";
+
+/** Stops asking for something that does not answer. */
+export interface Breaker {
+  /** Throws while it is open. */
+  check(): void;
+  succeeded(): void;
+  failed(reason: string): void;
+}
+
+const failuresToOpen = 3;
+const openMs = 1000;
+
+/** Creates a breaker that opens for a second after three failures in a row; then one attempt decides. */
+export function createBreaker(options: {
+  readonly now: () => number;
+  readonly onChange: (isUp: boolean, reason: string) => void;
+}): Breaker {
+  let failures = 0;
+  let openUntil = Number.NEGATIVE_INFINITY;
+  let isUp = true;
+  return {
+    check: () => {
+      if (options.now() < openUntil) throw new GatewayError("store_failed", "the shared store is away");
+    },
+    succeeded: () => {
+      failures = 0;
+      if (isUp) return;
+      isUp = true;
+      options.onChange(true, "");
+    },
+    failed: (reason) => {
+      failures++;
+      if (failures >= failuresToOpen) openUntil = options.now() + openMs;
+      if (!isUp) return;
+      isUp = false;
+      options.onChange(false, reason);
+    },
+  };
+}

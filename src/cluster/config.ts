@@ -1,0 +1,56 @@
+import * as z from "zod";
+
+import { minSealSecretBytes } from "../lib/keys/sealing.ts";
+
+const secret = z
+  .string()
+  .refine((text) => Buffer.byteLength(text) >= minSealSecretBytes, {
+    error: `must have at least ${minSealSecretBytes} bytes; make one with \`openssl rand -base64 32\``,
+  })
+  .meta({ writeOnly: true });
+
+/** The `state` part of the configuration. */
+export const stateConfig = z.strictObject({
+  keys: z
+    .array(secret)
+    .min(1)
+    .optional()
+    .describe(
+      "Secrets that seal session ids and whatever else clients carry; gateways with the same keys accept each other's. The first one seals, all of them open: to change keys, put the new one in front. Default: a random key in `folder`.",
+    ),
+  folder: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "Folder for the key file and the list of ended sessions. `headgate run` has a default in the user's data folder. Without a folder and keys, sessions end with the process.",
+    ),
+  redis: z
+    .strictObject({
+      url: z
+        .string()
+        .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
+        .meta({ writeOnly: true })
+        .describe("URL of a Redis or Valkey server; needs the package `@redis/client`."),
+      prefix: z.string().default("hg:").describe("In front of every key, to share a server with others."),
+    })
+    .optional()
+    .describe("What several gateways share: which are alive, which sessions have ended, and who serves a session."),
+  required: z.boolean().default(true).describe("Whether the gateway refuses to start while `redis` cannot be reached."),
+});
+
+/** The `cluster` part of the configuration. */
+export const clusterConfig = z.strictObject({
+  listen: z
+    .strictObject({
+      host: z.string().min(1).describe("Address for peers only."),
+      port: z.int().min(0).max(65_535).describe("Port for peers; 0 takes a free one."),
+    })
+    .describe("Where other gateways hand requests over that this one has to serve."),
+  advertise: z
+    .string()
+    .regex(/^https?:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486" })
+    .optional()
+    .describe("Where peers reach this gateway. Default: the address of `listen`."),
+  secret: secret.describe("The same for all gateways: proves that a request comes from one of them."),
+});

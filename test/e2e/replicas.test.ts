@@ -1,0 +1,213 @@
+// Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
+import { randomBytes } from "node:crypto";
+
+import { describe, expect, it, vi } from "vitest";
+
+import type { ConfigInput } from "../../src/config/schema.ts";
+import { startFixture, stdioFixture } from "../support/fixture.ts";
+import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
+import type { UpstreamStream } from "../support/fake-upstream.ts";
+import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
+import { openGateway } from "../support/local-gateway.ts";
+import { exchange, openStream, post } from "../support/raw-http.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
+import { startRestartable } from "../support/restartable-gateway.ts";
+import { startRoundRobin } from "../support/round-robin.ts";
+import { connectV1 } from "../support/v1-client.ts";
+
+const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
+const pong: Answering = (call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} });
+const patience = { timeout: 25_000, interval: 100 };
+const newSecret = (): string => randomBytes(32).toString("base64url");
+
+/** What replicas have in common. */
+function shared(redis: RedisServer, upstream: ConfigInput["upstream"]): ConfigInput {
+  return {
+    upstream,
+    state: { keys: [newSecret()], redis: { url: redis.url } },
+    cluster: { listen: { host: "127.0.0.1", port: 0 }, secret: newSecret() },
+  };
+}
+
+/** Two gateways in this process that know each other, with a proxy in front. */
+async function openPair(redis: RedisServer, upstream: ConfigInput["upstream"]) {
+  const config = shared(redis, upstream);
+  const stack = new AsyncDisposableStack();
+  const one = stack.use(await openGateway(config));
+  const two = stack.use(await openGateway(config));
+  const proxy = stack.use(await startRoundRobin([one.origin, two.origin]));
+  // Each reads once a second who is there.
+  await vi.waitFor(async () => expect(await readPeers(redis)).toHaveLength(2), patience);
+  await vi.waitFor(async () => {
+    for (const { gateway } of [one, two]) expect(gateway.metrics()).toMatch(/^headgate_peers 1$/mu);
+  }, patience);
+  return { one, two, proxy, config, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+describe("two gateways with the same keys and nothing else", () => {
+  it("serve each other's sessions with an HTTP server, whichever gets the request", async () => {
+    await using fixture = await startFixture({ era: "legacy" });
+    const config: ConfigInput = { upstream: { url: fixture.url }, state: { keys: [newSecret()] } };
+    await using one = await openGateway(config);
+    await using two = await openGateway(config);
+    await using proxy = await startRoundRobin([one.origin, two.origin]);
+    await using client = await connectV1({ via: "http", url: proxy.url });
+    for (let call = 0; call < 6; call++) {
+      expect(await client.callTool("test_simple_text")).toMatchObject({ isError: false });
+    }
+  });
+});
+
+describe("two gateways that know each other", () => {
+  it("serve a session with a stdio server where its process is", async () => {
+    await using redis = await startRedis();
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    await using pair = await openPair(redis, { command, args });
+    await using client = await connectV1({ via: "http", url: pair.proxy.url });
+    for (let call = 0; call < 6; call++) {
+      expect(await client.callTool("test_simple_text")).toMatchObject({ isError: false });
+    }
+    // Questions and their answers cross the gateways too.
+    expect(await client.callTool("test_elicitation", { args: { message: "who?" } })).toMatchObject({ isError: false });
+    expect(client.asked).toContain("elicitation/create");
+    const children = [pair.one, pair.two].map(
+      ({ gateway }) => /headgate_children\{[^}]*\} (\d+)/u.exec(gateway.metrics())?.[1],
+    );
+    expect(children.map(Number).reduce((sum, count) => sum + (Number.isNaN(count) ? 0 : count), 0)).toBe(1);
+  });
+
+  it("bring the answer to a question to the gateway that asked", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(async (call, { method }) => {
+      if (method === undefined) return call.replyRaw(202);
+      const stream = call.stream();
+      await stream.send({ jsonrpc: "2.0", id: "question", method: "roots/list" });
+    });
+    await using pair = await openPair(redis, { url: upstream.url });
+    const session = await openSession(pair.one.url);
+    // The call runs at the first gateway; the answer to its question comes to the second.
+    await using call = await session.stream(toolCall(7, "asks"));
+    expect(await nextMessage(call)).toMatchObject({ id: "question", method: "roots/list" });
+    const answer = { jsonrpc: "2.0", id: "question", result: { roots: [] } };
+    expect(await post(pair.two.url, answer, session.headers)).toMatchObject({ status: 202 });
+    await vi.waitFor(() => {
+      const answered = upstream.calls.some(({ json }) => Reflect.get(Object(json), "id") === "question");
+      expect(answered).toBe(true);
+    }, patience);
+  });
+
+  it("bring a resumed stream to the gateway that sent its events", async () => {
+    const running = Promise.withResolvers<UpstreamStream>();
+    const answer: Answering = (call) => {
+      running.resolve(call.stream());
+    };
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(answer);
+    await using pair = await openPair(redis, { url: upstream.url });
+    const session = await openSession(pair.one.url);
+    const call = await session.stream(toolCall(7, "slow"));
+    const tell = async (data: string) =>
+      (await running.promise).send({
+        jsonrpc: "2.0",
+        method: "notifications/message",
+        params: { level: "info", data },
+      });
+    await tell("first");
+    const first = await call.next();
+    const seen = first?.data === "" ? await call.next() : first;
+    call.close();
+    await tell("second");
+    const headers = { ...session.headers, accept: "text/event-stream", "last-event-id": seen?.id ?? "" };
+    await using resumed = await openStream(pair.two.url, { headers });
+    expect(await nextMessage(resumed)).toMatchObject({ params: { data: "second" } });
+    await (await running.promise).send(textResult(7, "done"));
+    expect(await nextMessage(resumed)).toMatchObject({ id: 7, result: {} });
+    expect(pair.two.gateway.metrics()).toMatch(/^headgate_forwarded_requests_total\{.*\} 1$/mu);
+  });
+
+  it("end a session together", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    await using pair = await openPair(redis, { url: upstream.url });
+    const session = await openSession(pair.one.url);
+    expect((await post(pair.two.url, ping, session.headers)).status).toBe(200);
+    expect((await exchange(pair.two.url, { method: "DELETE", headers: session.headers })).status).toBe(200);
+    await vi.waitFor(async () => expect((await post(pair.one.url, ping, session.headers)).status).toBe(404), patience);
+    // A gateway that was not there learns it from the store.
+    await using three = await openGateway(pair.config);
+    expect((await post(three.url, ping, session.headers)).status).toBe(404);
+  });
+
+  it("take a request of a peer only with the secret", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    const config = shared(redis, { url: upstream.url });
+    await using _gateway = await openGateway(config);
+    const peers = await readPeers(redis);
+    for (const url of peers) {
+      expect((await post(`${url}/mcp`, ping, {})).status).toBe(401);
+      expect((await post(`${url}/mcp`, ping, { "headgate-peer": "hp1.x.y" })).status).toBe(401);
+    }
+    expect(peers).toHaveLength(1);
+  });
+});
+
+/** The URLs that gateways have announced. */
+async function readPeers(redis: RedisServer): Promise<readonly string[]> {
+  const { createClient } = await import("@redis/client");
+  const client = createClient({ url: redis.url });
+  await client.connect();
+  const nodes = await client.sMembers("hg:nodes");
+  const urls = await client.mGet(nodes.map((node) => `hg:lease:${node}`));
+  client.destroy();
+  return urls.filter((url) => url !== null);
+}
+
+describe("the store that gateways share", () => {
+  it("is needed to start, unless that is configured otherwise", async () => {
+    await using upstream = await legacyUpstream(pong);
+    const state = { keys: [newSecret()], redis: { url: "redis://127.0.0.1:1" } };
+    await expect(openGateway({ upstream: { url: upstream.url }, state })).rejects.toThrow(/store/u);
+    await using alone = await openGateway({ upstream: { url: upstream.url }, state: { ...state, required: false } });
+    const session = await openSession(alone.url);
+    expect(await session.post(ping)).toMatchObject({ status: 200 });
+  });
+
+  it.each(["stop", "freeze"] as const)("may be away (%s): sessions go on, and ended ones end here", async (how) => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    await using pair = await openPair(redis, { url: upstream.url });
+    const [kept, ended] = [await openSession(pair.one.url), await openSession(pair.one.url)];
+    await redis[how]();
+    // Any gateway opens ids without the store; whether a session has ended elsewhere is not known, so it goes on.
+    for (const { url } of [pair.one, pair.two]) expect((await post(url, ping, kept.headers)).status).toBe(200);
+    expect((await ended.end()).status).toBe(200);
+    expect((await ended.post(ping)).status).toBe(404);
+    if (how === "freeze") redis.thaw();
+    else await redis.start();
+    expect((await kept.post(ping)).status).toBe(200);
+  });
+});
+
+describe("a gateway of several that is killed", () => {
+  it("loses no session: HTTP servers go on elsewhere at once, processes begin anew when its lease has ended", async () => {
+    await using redis = await startRedis();
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    await using fixture = await startFixture({ era: "legacy" });
+    const config: ConfigInput = {
+      ...shared(redis, undefined),
+      routes: { web: { upstream: { url: fixture.url } }, local: { upstream: { command, args } } },
+    };
+    await using one = await startRestartable(config);
+    await using two = await startRestartable(config);
+    const web = await openSession(`${one.origin}/web/mcp`);
+    const local = await openSession(`${one.origin}/local/mcp`);
+    await one.stop("SIGKILL");
+    const call = toolCall(1, "test_simple_text");
+    const at = async (route: string, headers: Readonly<Record<string, string>>) =>
+      post(`${two.origin}/${route}/mcp`, call, headers);
+    expect(await at("web", web.headers)).toMatchObject({ status: 200 });
+    await vi.waitFor(async () => expect((await at("local", local.headers)).status).toBe(200), patience);
+    await one.start();
+  });
+});

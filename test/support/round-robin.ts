@@ -1,0 +1,57 @@
+import { once } from "node:events";
+import { createServer, request as httpRequest } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pipeline } from "node:stream";
+
+/** A proxy that sends each request to the next server, without looking at it. */
+export interface RoundRobin extends AsyncDisposable {
+  readonly origin: string;
+  readonly url: string;
+  /** The servers in turn; a test takes one out or puts another in. */
+  readonly servers: string[];
+}
+
+/** Starts the proxy on a free port. A server that refuses the connection is passed over. */
+export async function startRoundRobin(servers: string[]): Promise<RoundRobin> {
+  let turn = 0;
+  const proxy = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      send(Buffer.concat(chunks), servers.length);
+    });
+    function send(body: Buffer, attempts: number): void {
+      const server = servers[turn++ % servers.length];
+      if (server === undefined || attempts === 0) {
+        response.writeHead(502).end();
+        return;
+      }
+      const { method = "GET", url = "/", headers } = request;
+      const forwarded = httpRequest(new URL(url, server), { method, headers, agent: false }, (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers);
+        response.flushHeaders();
+        pipeline(answer, response, () => {});
+      });
+      forwarded.on("error", (error: NodeJS.ErrnoException) => {
+        if (error.code === "ECONNREFUSED") send(body, attempts - 1);
+        else response.destroy();
+      });
+      response.on("close", () => forwarded.destroy());
+      forwarded.end(body);
+    }
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const origin = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  return {
+    origin,
+    url: `${origin}/mcp`,
+    servers,
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(proxy, "close");
+      proxy.close();
+      proxy.closeAllConnections();
+      await closed;
+    },
+  };
+}

@@ -3,6 +3,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "no
 import { dirname, resolve } from "node:path";
 
 import { renderOpenApi } from "./generate/admin-api.ts";
+import { apiReferencePages, renderApiPage } from "./generate/api-pages.ts";
 import { renderCliPage } from "./generate/cli-page.ts";
 import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
@@ -11,7 +12,6 @@ import { renderFeaturesPage } from "./generate/features-page.ts";
 import { renderKongSettingsPage } from "./generate/kong-settings-page.ts";
 import { renderLintConfig } from "./generate/lint-config.ts";
 import { renderMetricsPage } from "./generate/metrics-page.ts";
-import { renderApiPage } from "./generate/public-api.ts";
 import { renderRevisionTables } from "./generate/revisions.ts";
 
 interface Generated {
@@ -23,6 +23,7 @@ interface Generated {
 /** Every generated file. A new one needs a line here. */
 const generated: readonly Generated[] = [
   { file: "docs/reference/api.md", render: renderApiPage },
+  ...apiReferencePages,
   { file: "docs/reference/cli.md", render: renderCliPage },
   { file: "docs/reference/config.md", render: renderConfigPage },
   { file: "docs/reference/correlation.md", render: renderCorrelationPage },

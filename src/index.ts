@@ -6,7 +6,7 @@ export type { Channel, ChannelEvents } from "./transports/transport.ts";
 
 // Configuration.
 export { loadConfig, parseConfig } from "./config/load.ts";
-export type { ConfigResult, LoadOptions } from "./config/load.ts";
+export type { ConfigResult, Inspection, LoadOptions } from "./config/load.ts";
 export type { ConfigInput, ParsedConfig } from "./config/schema.ts";
 export type {
   Config,
@@ -22,7 +22,7 @@ export type {
   ServerUpstream,
   Upstream,
 } from "./config/config.ts";
-export type { Problem } from "./config/issues.ts";
+export type { ConfigFinding, Path, Problem } from "./config/issues.ts";
 export type { PolicyConfig } from "./policy/config.ts";
 export type { Secrets } from "./config/secrets.ts";
 export type { SourceFormat } from "./config/source.ts";

@@ -31,8 +31,12 @@ export interface PublicName {
   readonly kind: "function" | "class" | "const" | "type";
   /** The first sentence of its doc comment. */
   readonly summary: string;
-  /** Whether the doc comment has an example. */
-  readonly hasExample: boolean;
+  /** Its doc comment in Markdown, without the examples. */
+  readonly description: string;
+  /** The examples of its doc comment. */
+  readonly examples: readonly string[];
+  /** Its declaration, with the comments on its members; all overloads of a function. */
+  readonly signature: string;
   /** Types of ours in its declaration that no entry point exports. */
   readonly unnameable: readonly string[];
 }
@@ -53,8 +57,8 @@ export function readPublicApi(): ReadonlyMap<string, readonly PublicName[]> {
         all.map(({ name, declaration }) => ({
           name,
           kind: declaration.kind,
-          summary: summaryOf(declaration.doc),
-          hasExample: declaration.doc.includes("@example"),
+          ...readDoc(declaration.doc),
+          signature: declaration.signature,
           unnameable: referencesOf(load, declaration)
             .filter((reference) => !nameable.has(keyOf(reference)))
             .map((reference) => `${reference.name} (${reference.file})`),
@@ -72,8 +76,10 @@ interface Declaration {
   readonly name: string;
   readonly kind: PublicName["kind"];
   readonly doc: string;
-  /** All of its text; several statements if it has overloads. */
+  /** All of its text without comments; several statements if it has overloads. */
   readonly text: string;
+  /** The same as a reader wants it. */
+  readonly signature: string;
 }
 
 /** What stands in a declaration file. */
@@ -174,7 +180,8 @@ function readDeclarations(file: string, text: string): Declarations {
       name,
       kind: before?.kind ?? kind,
       doc: before?.doc ?? docBefore(text, match.index),
-      text: `${before?.text ?? ""}\n${statement}`,
+      text: `${before?.text ?? ""}\n${statement.replaceAll(comment, "")}`,
+      signature: `${before === undefined ? "" : `${before.signature}\n`}${toSignature(statement)}`,
     });
   }
   return { file, declared, imported, exported: [...new Map(exported)] };
@@ -194,11 +201,13 @@ function resolvePath(from: string, path: string): string {
   return toDeclarationFile(normalize(join(dirname(from), path)));
 }
 
-/** A statement without its comments: to its semicolon, or to the end of its braces. */
+const comment = /\/\*[\s\S]*?\*\//gu;
+
+/** A statement with the comments inside: to its semicolon, or to the end of its braces. */
 function statementAt(text: string, start: number, endsWithBrace: boolean): string {
-  const rest = text.slice(start).replaceAll(/\/\*[\s\S]*?\*\//gu, "");
+  const rest = text.slice(start);
   let depth = 0;
-  for (const { 0: token, index } of rest.matchAll(/"[^"]*"|[{}()[\];]/gu)) {
+  for (const { 0: token, index } of rest.matchAll(/\/\*[\s\S]*?\*\/|"[^"]*"|[{}()[\];]/gu)) {
     if (token === "{" || token === "(" || token === "[") depth++;
     if (token === "}" || token === ")" || token === "]") depth--;
     if (depth === 0 && (endsWithBrace ? token === "}" : token === ";")) return rest.slice(0, index + 1);
@@ -206,41 +215,30 @@ function statementAt(text: string, start: number, endsWithBrace: boolean): strin
   return rest;
 }
 
+/** A declaration without what only the compiler needs. */
+function toSignature(statement: string): string {
+  return statement
+    .replace(/^export (?:default )?/u, "")
+    .replace(/^declare /u, "")
+    .replaceAll(/^ *(?:#private|private [^;\n]*);\n/gmu, "")
+    .replaceAll(/import\("[^"]+"\)\./gu, "");
+}
+
 function docBefore(text: string, index: number): string {
   return /\/\*\*(?:(?!\*\/)[\s\S])*\*\/\s*$/u.exec(text.slice(0, index))?.[0] ?? "";
 }
 
-function summaryOf(doc: string): string {
-  const words = doc
-    .replaceAll(/^\s*\/?\*+\/?|\*\/\s*$/gmu, "")
-    .split("@")[0]
-    ?.replaceAll(/\s+/gu, " ")
-    .trim();
-  return /^.*?[.;:](?=\s|$)/u.exec(words ?? "")?.[0].replace(/[;:]$/u, ".") ?? words ?? "";
-}
-
-/** The reference page of the public API. */
-export function renderApiPage(): string {
-  const api = readPublicApi();
-  const sections = entryPoints.map(({ specifier, guide }) => {
-    const rows = (api.get(specifier) ?? []).map(
-      ({ name, kind, summary }) => `| \`${name}\` | ${kind} | ${summary.replaceAll("|", "\\|")} |`,
-    );
-    return `## \`${specifier}\`
-
-Guide: [${guide.replace("docs/", "")}](../${guide.replace("docs/", "")}).
-
-| Name | Kind | What it is |
-| --- | --- | --- |
-${rows.join("\n")}
-`;
-  });
-  return `<!-- Generated from the entry points of the package by \`npm run -s generate\`. Do not edit. -->
-
-# API
-
-Everything the package exports, by entry point. Every type in a signature can be imported from one of
-them.
-
-${sections.join("\n")}`;
+/** The parts of a TSDoc comment. */
+function readDoc(doc: string): Pick<PublicName, "summary" | "description" | "examples"> {
+  const lines = doc
+    .replaceAll(/^\s*\/?\*+\/? ?|\s*\*\/\s*$/gmu, "")
+    .replaceAll(/\{@link (?<name>[^}]+)\}/gu, "`$<name>`");
+  const [words = "", ...examples] = lines.split(/^@example\s*$/mu);
+  const description = words.replace(/^@param (?<name>\w+) (?:- )?/gmu, "\n`$<name>`: ").trim();
+  const oneLine = description.replaceAll(/\s+/gu, " ");
+  return {
+    summary: /^.*?[.;:](?=\s|$)/u.exec(oneLine)?.[0].replace(/[;:]$/u, ".") ?? oneLine,
+    description,
+    examples: examples.map((example) => example.trim()),
+  };
 }

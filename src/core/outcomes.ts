@@ -67,7 +67,7 @@ const isErrorSlot = slotOf("result.isError");
 const resultTypeSlot = slotOf("result.resultType");
 
 /** The outcome that an answer tells of. */
-export function outcomeOfAnswer(answer: Message): Outcome {
+function outcomeOfAnswer(answer: Message): Outcome {
   if (answer.kind === "error") {
     const code = gatewayCodeOf(answer);
     return code === undefined ? "error" : outcomeOfCode(code);

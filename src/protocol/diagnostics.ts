@@ -10,6 +10,7 @@ export interface Diagnostic {
   readonly data?: unknown;
 }
 
+/** How bad a finding is. */
 export type Severity = "info" | "warn" | "error";
 
 /** Every finding besides those of the parser and of the schemas: severity, place, and what it means. */

@@ -21,7 +21,7 @@ export {
   reverseDirection,
   stdioLineLimit,
 } from "./message.ts";
-export type { Diagnostic, DiagnosticCode } from "./diagnostics.ts";
+export type { Diagnostic, DiagnosticCode, FindingCode, Severity } from "./diagnostics.ts";
 export type {
   Direction,
   ErrorMessage,
@@ -111,4 +111,4 @@ export type { SseEncoding, SseEventInput } from "./sse/encoder.ts";
 export { createLineReader, frameLine } from "./line-framing.ts";
 export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd } from "./line-framing.ts";
 export { createLabeler, decodeLabel, encodeLabel } from "./ids/label.ts";
-export type { LabelDecoding, Labeler, LabelParts, LabelSubject } from "./ids/label.ts";
+export type { LabelDecoding, Labeler, LabelerOptions, LabelParts, LabelSubject } from "./ids/label.ts";

@@ -35,15 +35,25 @@ describe.each(entryPoints)("$specifier", ({ specifier, source }) => {
   it("has a doc comment on every export, and an example on what users call first", () => {
     expect(names.filter(({ summary }) => summary === "").map(({ name }) => name)).toEqual([]);
     const without = (firstCalls[specifier] ?? []).filter(
-      (call) => !names.some(({ name, hasExample }) => name === call && hasExample),
+      (call) => !names.some(({ name, examples }) => name === call && examples.length > 0),
     );
     expect(without).toEqual([]);
+  });
+
+  it("has the signature of every export in its reference page", () => {
+    const file = `docs/reference/api/${specifier.replace("headgate/", "")}.md`;
+    const page = readFileSync(resolve(root, file), "utf8");
+    expect(
+      names.filter(
+        ({ name, kind, signature }) => !page.includes(`## ${name} (${kind})\n`) || !page.includes(signature),
+      ),
+    ).toEqual([]);
   });
 
   it("is listed in the API reference", () => {
     const page = readFileSync(resolve(root, "docs/reference/api.md"), "utf8");
     const [, section = ""] = page.split(`## \`${specifier}\`\n`);
     const [own = ""] = section.split("\n## ");
-    expect(names.filter(({ name }) => !own.includes(`| \`${name}\` |`)).map(({ name }) => name)).toEqual([]);
+    expect(names.filter(({ name }) => !own.includes(`| [\`${name}\`](`)).map(({ name }) => name)).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import type * as z from "zod";
 import type { PolicyConfig } from "../policy/config.ts";
 import type { ValidationSettings } from "../protocol/validation/validate.ts";
 import type { resolveLimits } from "./limits.ts";
-import type { federationConfig } from "./federation.ts";
+import type { federationConfig, overridesConfig } from "./federation.ts";
 import type { InterceptorConfig } from "./interceptors.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
@@ -72,6 +72,7 @@ export interface FederationConfig extends DeepReadonly<z.output<typeof federatio
   readonly type: "federation";
   /** In the order of lists. */
   readonly members: readonly MemberConfig[];
+  readonly overrides: DeepReadonly<z.output<typeof overridesConfig>>;
 }
 
 /** A server of a federation. */

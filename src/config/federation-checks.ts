@@ -10,7 +10,11 @@ interface PlacedRoute {
 export function federationProblems(routes: readonly PlacedRoute[]): readonly ConfigFinding[] {
   return routes.flatMap(({ path, route: { upstream } }) => {
     if (upstream.type !== "federation") return [];
-    return [...prefixProblems(path, upstream), ...referenceProblems(path, upstream)];
+    return [
+      ...prefixProblems(path, upstream),
+      ...referenceProblems(path, upstream),
+      ...overrideProblems(path, upstream),
+    ];
   });
 }
 
@@ -36,4 +40,15 @@ function referenceProblems(path: Path, { members, instructions }: FederationConf
   if (typeof instructions === "string" || members.some(({ name }) => name === instructions.from)) return [];
   const where = [...path, "federation", "instructions", "from"];
   return [{ path: where, message: `no server \`${instructions.from}\` in \`upstreams\`` }];
+}
+
+/** Two tools must not get the same name. */
+function overrideProblems(path: Path, { overrides }: FederationConfig): readonly ConfigFinding[] {
+  const tools = Object.entries(overrides.tools);
+  return tools.flatMap(([tool, { name }], index) => {
+    const other = tools.slice(0, index).find(([, earlier]) => name !== undefined && earlier.name === name);
+    if (other === undefined) return [];
+    const where = [...path, "overrides", "tools", tool, "name"];
+    return [{ path: where, message: `\`${other[0]}\` is called \`${name}\` too` }];
+  });
 }

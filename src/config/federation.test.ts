@@ -107,6 +107,21 @@ describe("a route with several servers", () => {
       "routes.all.federation.instructions.from: no server `b` in `upstreams`",
     ],
     [
+      "two tools of one name",
+      { upstreams: { a: demo }, overrides: { tools: { a__x: { name: "z" }, a__y: { name: "z" } } } },
+      "routes.all.overrides.tools.a__y.name: `a__x` is called `z` too",
+    ],
+    [
+      "overrides of one server that is written as `upstream`",
+      { upstream: demo, overrides: { tools: { x: { hide: true } } } },
+      "routes.all.overrides: needs `upstreams`, also for one server",
+    ],
+    [
+      "a fixed value that is no CEL",
+      { upstreams: { a: demo }, overrides: { tools: { a__x: { arguments: { y: { fixed: "acme" } } } } } },
+      "routes.all.overrides.tools.a__x.arguments.y.fixed: unknown variable: acme",
+    ],
+    [
       "a server in two forms",
       { upstreams: { a: { url: "https://example.com/mcp", command: "x" } as never } },
       "routes.all.upstreams.a: needs exactly one of `url`, `command` and `demo`",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import { credentialsConfig } from "../auth/config.ts";
+import { checkExpression } from "../policy/cel/expression.ts";
 import { durationField } from "../lib/duration.ts";
 import { createUpstreamForms, upstreamFormError } from "../transports/config.ts";
 
@@ -80,4 +81,44 @@ export const federationConfig = z.strictObject({
     })
     .optional()
     .describe("How the federation names itself. Default: the name of the route."),
+});
+
+const fixedValue = z
+  .unknown()
+  .superRefine((value, context) => {
+    const problem = typeof value === "string" ? checkExpression(value, "call", "value") : undefined;
+    if (problem !== undefined)
+      context.addIssue({ code: "custom", message: problem.message, params: { offset: problem.offset } });
+  })
+  .optional()
+  .describe("Value of every call; clients do not see the argument. A string is CEL, anything else the literal value.");
+
+const argumentOverride = z.strictObject({
+  fixed: fixedValue,
+  default: z.unknown().optional().describe("Value of calls without the argument."),
+  hide: z.boolean().default(false).describe("Whether clients neither see nor send it."),
+  description: z.string().optional().describe("What clients read about it."),
+  enum: z.array(z.unknown()).min(1).optional().describe("The only values that clients may send."),
+});
+
+/** `overrides`: what is offered otherwise than its server says. */
+export const overridesConfig = z.strictObject({
+  tools: z
+    .record(
+      z.string().min(1),
+      z.strictObject({
+        name: z
+          .string()
+          .regex(/^[\w./-]{1,128}$/u, { error: "is not a name: up to 128 letters, digits, `_`, `-`, `.` and `/`" })
+          .optional()
+          .describe("Another name."),
+        title: z.string().optional().describe("Another name for people."),
+        description: z.string().optional().describe("Another description."),
+        annotations: z.record(z.string(), z.unknown()).optional().describe("Hints that replace those of the server."),
+        hide: z.boolean().default(false).describe("Whether the tool is not offered."),
+        arguments: z.record(z.string().min(1), argumentOverride).prefault({}).describe("Arguments by name."),
+      }),
+    )
+    .prefault({})
+    .describe("Tools, by the names that clients would see, such as `github__create_issue`."),
 });

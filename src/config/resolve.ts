@@ -248,7 +248,7 @@ function joinServers(servers: ParsedConfig["mcpServers"]) {
 }
 
 function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text: string) => string): Upstream {
-  const { upstream, upstreams = {}, federation } = route;
+  const { upstream, upstreams = {}, federation, overrides } = route;
   if (upstream !== undefined) return resolveUpstream(upstream, env, path);
   const members = Object.entries(upstreams).map(([name, { prefix, title, tools, required, ...server }]) => ({
     name,
@@ -258,7 +258,7 @@ function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text:
     required,
     upstream: resolveUpstream(server, env, path),
   }));
-  return { type: "federation", members, ...federation };
+  return { type: "federation", members, overrides, ...federation };
 }
 
 function resolveUpstream(upstream: ParsedUpstream, env: Environment, path: (text: string) => string): ServerUpstream {

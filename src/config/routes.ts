@@ -4,7 +4,7 @@ import { credentialsConfig, routeAuthConfig } from "../auth/config.ts";
 import { policyConfig } from "../policy/config.ts";
 import { headerName } from "../lib/header-name.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
-import { federationConfig, memberConfig, memberName } from "./federation.ts";
+import { federationConfig, memberConfig, memberName, overridesConfig } from "./federation.ts";
 import { corsConfig } from "./listen.ts";
 import { interceptorConfig } from "./interceptors.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
@@ -41,6 +41,7 @@ export const routeConfig = z.strictObject({
     .record(memberName, memberConfig)
     .optional()
     .describe("Several servers behind this route, by name, instead of `upstream`. Lists follow their order."),
+  overrides: overridesConfig.prefault({}).describe("What the `upstreams` of this route offer otherwise than they say."),
   federation: federationConfig.prefault({}).describe("How the `upstreams` of this route become one server."),
   mode: z
     .enum(["enforce", "observe"])
@@ -71,7 +72,9 @@ export const routeConfig = z.strictObject({
 const missingUpstream = "is missing: expected a server, or several in `upstreams`";
 
 /** One entry of `routes`, with the server or the servers that it needs. */
-export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstreams }, context) => {
+export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstreams, overrides }, context) => {
+  if (upstreams === undefined && Object.keys(overrides.tools).length > 0)
+    context.addIssue({ code: "custom", path: ["overrides"], message: "needs `upstreams`, also for one server" });
   const hasSeveral = upstreams !== undefined && Object.keys(upstreams).length > 0;
   if (upstream === undefined && !hasSeveral)
     context.addIssue({ code: "custom", path: ["upstream"], message: missingUpstream });

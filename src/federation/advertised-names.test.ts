@@ -100,4 +100,19 @@ describe("advertised names", () => {
     for (const name of ["x", "__x", "nobody__x", "gh_x", "GH__x", "", "gh__"])
       expect(namesOf(gh, notes).resolve("tool", name)).toEqual({ type: "unknown" });
   });
+
+  it("gives a tool the name of its override alone, and that name to no other tool", () => {
+    const override = { hide: false, arguments: {} };
+    const overrides = new Map([
+      ["gh__a", { ...override, name: "notes__b" }],
+      ["gh__c", { ...override, hide: true }],
+    ]);
+    const table = new AdvertisedNames({ members: [gh, notes], separator: "__", nameLength: 64, overrides });
+    expect(table.advertise(gh, "tool", "a")).toBe("notes__b");
+    expect(table.advertise(notes, "tool", "b")).toBeUndefined();
+    expect(table.resolve("tool", "notes__b")).toMatchObject({ target: { member: "github", name: "a" } });
+    for (const gone of ["gh__a", "gh__c"]) expect(table.resolve("tool", gone)).toEqual({ type: "unknown" });
+    // Prompts have names of their own.
+    expect(table.advertise(notes, "prompt", "b")).toBe("notes__b");
+  });
 });

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { createGlobTest } from "../lib/glob.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
+import type { ToolOverride } from "./tool-overrides.ts";
 
 /** What has a name of the server's choice; resources have URIs. */
 export type NamedKind = "tool" | "prompt";
@@ -39,13 +40,21 @@ export class AdvertisedNames {
   readonly #bare: readonly MemberOptions[];
   readonly #separator: string;
   readonly #maxLength: number;
+  readonly #overrides: ReadonlyMap<string, ToolOverride>;
+  /** The names that overrides give to tools, with those that they would have. */
+  readonly #renamed: ReadonlyMap<string, string>;
   readonly #isAllowed: ReadonlyMap<string, (tool: string) => boolean>;
   /** Cut names that were seen in lists, with what they stand for. Two that come out equal stand for nothing. */
   readonly #cut = new BoundedMap<string, Target | "clash">(maxCutNames);
   /** The names of members with bare names, as their last complete lists have them. */
   readonly #listed = new Map<string, ReadonlySet<string>>();
 
-  constructor({ members, separator, nameLength }: Pick<FederationOptions, "members" | "separator" | "nameLength">) {
+  constructor(options: Pick<FederationOptions, "members" | "separator" | "nameLength" | "overrides">) {
+    const { members, separator, nameLength, overrides = new Map<string, ToolOverride>() } = options;
+    this.#overrides = overrides;
+    this.#renamed = new Map(
+      [...overrides].flatMap(([plain, { name }]) => (name === undefined || name === plain ? [] : [[name, plain]])),
+    );
     this.#members = members;
     this.#bare = members.filter(({ prefix }) => prefix === "");
     this.#separator = separator;
@@ -53,8 +62,22 @@ export class AdvertisedNames {
     this.#isAllowed = new Map(members.map(({ name, allowedTools }) => [name, createGlobTest(allowedTools)]));
   }
 
+  /** How a tool is offered otherwise than its server says, by the name that clients see. */
+  overrideOf(advertised: string): ToolOverride | undefined {
+    return this.#overrides.get(this.#renamed.get(advertised) ?? advertised);
+  }
+
   /** The name that clients see; undefined if it is not offered. */
   advertise(member: MemberOptions, kind: NamedKind, name: string): string | undefined {
+    const plain = this.#plainName(member, kind, name);
+    if (plain === undefined || kind !== "tool") return plain;
+    const override = this.#overrides.get(plain);
+    if (override?.hide === true) return undefined;
+    // A name that an override gives to another tool is taken, whether or not that tool exists.
+    return override?.name ?? (this.#renamed.has(plain) ? undefined : plain);
+  }
+
+  #plainName(member: MemberOptions, kind: NamedKind, name: string): string | undefined {
     if (!this.#isOffered(member, kind, name)) return undefined;
     const full = member.prefix === "" ? name : `${member.prefix}${this.#separator}${name}`;
     // A bare name must not look like one of another member, whether or not that has such a tool today.
@@ -88,6 +111,15 @@ export class AdvertisedNames {
 
   /** What a name stands for. */
   resolve(kind: NamedKind, advertised: string): Resolution {
+    if (kind !== "tool" || this.#overrides.size === 0) return this.#resolvePlain(kind, advertised);
+    const plain = this.#renamed.get(advertised);
+    if (plain !== undefined) return this.#resolvePlain(kind, plain);
+    const override = this.#overrides.get(advertised);
+    const isGone = override?.hide === true || (override?.name !== undefined && override.name !== advertised);
+    return isGone ? unknown : this.#resolvePlain(kind, advertised);
+  }
+
+  #resolvePlain(kind: NamedKind, advertised: string): Resolution {
     const owner = this.#ownerByPrefix(advertised);
     if (owner === undefined) return this.#resolveBare(kind, advertised);
     if (this.#isCut(advertised)) return this.#resolveCut(kind, advertised, [owner.name]);

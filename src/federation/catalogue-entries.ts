@@ -10,6 +10,7 @@ import type { AdvertisedNames } from "./advertised-names.ts";
 import type { ListFacts } from "./list-facts.ts";
 import { advertisedTask } from "./member-messages.ts";
 import type { MemberOptions } from "./member-options.ts";
+import { overrideDefinition } from "./tool-overrides.ts";
 import type { UriOwners } from "./uri-owners.ts";
 
 /** An entry of a member's list. */
@@ -49,7 +50,12 @@ export function createEntryReader(member: MemberOptions, names: AdvertisedNames,
       return { name, advertised: name, json: bytes.toString("utf8", span.start, span.end) };
     const advertised = names.advertise(member, facts.named, name);
     if (advertised === undefined) return undefined;
-    return { name, advertised, json: withName(bytes, span, facts.key, advertised) };
+    const json = withName(bytes, span, facts.key, advertised);
+    const override = facts.named === "tool" ? names.overrideOf(advertised) : undefined;
+    if (override === undefined) return { name, advertised, json };
+    // It has a name, so it is an object.
+    const tool = JSON.parse(json) as Readonly<Record<string, unknown>>;
+    return { name, advertised, json: JSON.stringify(overrideDefinition(tool, override)) };
   }
 
   return {

@@ -12,6 +12,7 @@ import type { Degraded } from "./list-filler.ts";
 import { createRequestStates, type RequestStates, taskTarget } from "./member-messages.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
 import type { ServerFacts } from "./server-facts.ts";
+import { overrideCall } from "./tool-overrides.ts";
 import { UriOwners } from "./uri-owners.ts";
 
 export interface FederationDeps {
@@ -99,6 +100,15 @@ export class Federation {
       default:
         return none;
     }
+  }
+
+  /** The call as its server gets it, where the configuration sets or bounds arguments. Throws if it may not be made. */
+  overridden(exchange: Exchange): Exchange {
+    const { message } = exchange;
+    if (this.options.overrides === undefined || message.kind !== "request" || message.method !== "tools/call")
+      return exchange;
+    const override = this.names.overrideOf(memberString(message, "params.name") ?? "");
+    return override === undefined ? exchange : overrideCall(exchange, message, override);
   }
 
   /** What the entry of a list stands for; undefined if it is not known. */

@@ -1,3 +1,5 @@
+import type { ToolOverride } from "./tool-overrides.ts";
+
 /** A server of a federation, as configured. */
 export interface MemberOptions {
   readonly name: string;
@@ -22,6 +24,8 @@ export interface FederationOptions {
   readonly listing: ListingOptions;
   /** `merged`, those of one server, or a text. */
   readonly instructions: string | { readonly from: string };
+  /** Tools that are offered otherwise than their servers say, by the names that they would have. */
+  readonly overrides?: ReadonlyMap<string, ToolOverride>;
   readonly serverInfo?: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -1,5 +1,6 @@
 import type { Exchange } from "../../core/exchange.ts";
 import type { Interceptor, Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
 import { isPromise } from "../../lib/is-promise.ts";
 import { memberInteger } from "../../protocol/json/read.ts";
 import { revisions } from "../../protocol/revisions.ts";
@@ -18,7 +19,11 @@ export function createMemberResolution(federation: Federation): Interceptor {
       if (target === undefined) return next(exchange);
       if (another !== undefined) return tryInTurn(exchange, targets);
       exchange.tracking.upstream = target;
-      return next(exchange);
+      try {
+        return next(federation.overridden(exchange));
+      } catch (error) {
+        return Promise.reject(GatewayError.from(error));
+      }
     };
     /** Nobody has listed the URI: each server that may have it is asked, and each time the policy decides anew. */
     const tryInTurn = async (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {

@@ -4,6 +4,12 @@ import type { Degraded } from "../../federation/list-filler.ts";
 import type { MemberOptions } from "../../federation/member-options.ts";
 import { FederatedRequestLink } from "../../federation/request-link.ts";
 import { FederatedSessionLink } from "../../federation/session-link.ts";
+import type { ArgumentOverride, ToolOverride } from "../../federation/tool-overrides.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { GatewayError } from "../../errors.ts";
+import { compileExpression } from "../../policy/cel/expression.ts";
+import { Bindings, type NeededMembers } from "../../policy/cel/facts.ts";
+import { toJson } from "../../policy/cel/json-value.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { createLinks, type LinkLimits, type Links, type LinkScope } from "./links.ts";
 import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
@@ -18,7 +24,7 @@ export function openFederation(
   const { clock, setTimer, seals, log, metrics } = deps;
   const members = new Map(config.members.map((member) => [member.name, openMember(member)]));
   const federation = new Federation({
-    options: { ...config, route },
+    options: { ...config, route, overrides: compileOverrides(config.overrides) },
     clock,
     setTimer,
     seals,
@@ -97,6 +103,36 @@ export function openFederation(
     close: async (reason) => {
       await Promise.all([...members.values()].map((member) => member.close(reason)));
     },
+  };
+}
+
+/** The overrides with compiled values; expressions read what rules for requests read. */
+function compileOverrides({ tools }: FederationConfig["overrides"]): ReadonlyMap<string, ToolOverride> {
+  return new Map(
+    Object.entries(tools).map(([tool, { arguments: args, ...override }]) => {
+      const compiled = Object.entries(args).map(([name, argument]) => [
+        name,
+        { ...argument, fixed: argument.fixed === undefined ? undefined : fixedValue(argument.fixed) },
+      ]);
+      return [tool, { ...override, arguments: Object.fromEntries(compiled) as ToolOverride["arguments"] }];
+    }),
+  );
+}
+
+const everything: NeededMembers = { "mcp.arguments": "all", "mcp.params": "all", "principal.claims": "all" };
+
+function fixedValue(value: unknown): NonNullable<ArgumentOverride["fixed"]> {
+  if (typeof value !== "string") return () => JSON.stringify(value);
+  const compiled = compileExpression(value, "call", "value");
+  if (!compiled.ok) throw new GatewayError("config_invalid", `an override: ${compiled.problem.message}`);
+  return (exchange) => {
+    try {
+      const json = toJson(compiled.value.evaluate(new Bindings(InspectedMessage.of(exchange), everything)));
+      if (json !== undefined) return json;
+    } catch {
+      // The caller learns no more than that it cannot be made.
+    }
+    throw new GatewayError("invalid_params", "an argument that the gateway sets has no value for this call");
   };
 }
 

@@ -1,0 +1,108 @@
+import type { Exchange } from "../core/exchange.ts";
+import { withMessage } from "../core/exchange.ts";
+import { synthesizeRequest } from "../core/synthesize.ts";
+import { GatewayError } from "../errors.ts";
+import { isObject } from "../lib/is-object.ts";
+import { changeMembers, insertMember, replaceMember } from "../protocol/json/edit.ts";
+import { spanOf } from "../protocol/json/outline.ts";
+import { memberType, memberValue } from "../protocol/json/read.ts";
+import type { RequestMessage } from "../protocol/message.ts";
+
+/** How a tool is offered, where that differs from what its server says. */
+export interface ToolOverride {
+  readonly name?: string | undefined;
+  readonly title?: string | undefined;
+  readonly description?: string | undefined;
+  readonly annotations?: Readonly<Record<string, unknown>> | undefined;
+  readonly hide: boolean;
+  readonly arguments: Readonly<Record<string, ArgumentOverride>>;
+}
+
+/** How an argument of a tool is offered and filled. */
+export interface ArgumentOverride {
+  /** The JSON text of the value that every call gets. Throws if there is none. */
+  readonly fixed?: ((exchange: Exchange) => string) | undefined;
+  /** The value of calls without the argument. */
+  readonly default?: unknown;
+  /** Whether clients neither see nor send it. */
+  readonly hide: boolean;
+  readonly description?: string | undefined;
+  /** The only values that clients may send. */
+  readonly enum?: readonly unknown[] | undefined;
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** The tool as clients see it. */
+export function overrideDefinition(tool: JsonObject, override: ToolOverride): JsonObject {
+  const { title, description, annotations, arguments: args } = override;
+  const own = isObject(tool["annotations"]) ? tool["annotations"] : {};
+  return {
+    ...tool,
+    ...(title === undefined ? {} : { title }),
+    ...(description === undefined ? {} : { description }),
+    ...(annotations === undefined ? {} : { annotations: { ...own, ...annotations } }),
+    ...(Object.keys(args).length === 0 ? {} : { inputSchema: overrideSchema(tool["inputSchema"], args) }),
+  };
+}
+
+function overrideSchema(schema: unknown, args: ToolOverride["arguments"]): JsonObject {
+  const given: JsonObject = isObject(schema) ? schema : { type: "object" };
+  const properties: Record<string, unknown> = { ...(isObject(given["properties"]) ? given["properties"] : {}) };
+  const isOptional = new Set<unknown>();
+  for (const [name, override] of Object.entries(args)) {
+    const { fixed, hide, description } = override;
+    if (fixed !== undefined || hide) {
+      delete properties[name];
+      isOptional.add(name);
+      continue;
+    }
+    if (override.default !== undefined) isOptional.add(name);
+    properties[name] = {
+      ...(isObject(properties[name]) ? properties[name] : {}),
+      ...(description === undefined ? {} : { description }),
+      ...(override.default === undefined ? {} : { default: override.default }),
+      ...(override.enum === undefined ? {} : { enum: override.enum }),
+    };
+  }
+  const required = Array.isArray(given["required"]) ? given["required"].filter((name) => !isOptional.has(name)) : [];
+  return { ...given, properties, required };
+}
+
+/** The call with the arguments that its server gets. Throws if the client sent a value that it may not. */
+export function overrideCall(exchange: Exchange, message: RequestMessage, override: ToolOverride): Exchange {
+  const given: unknown = memberValue(message, "params.arguments") ?? {};
+  // A call whose arguments are no object is for the server to refuse.
+  if (!isObject(given)) return exchange;
+  const changes = new Map<string, string | undefined>();
+  for (const [name, argument] of Object.entries(override.arguments)) {
+    const isGiven = Object.hasOwn(given, name);
+    if (argument.fixed !== undefined) changes.set(name, argument.fixed(exchange));
+    else if (argument.hide && isGiven) changes.set(name, undefined);
+    if (!changes.has(name) && isGiven) checkChoice(name, given[name], argument);
+    const isMissing = changes.has(name) ? changes.get(name) === undefined : !isGiven;
+    if (isMissing && argument.default !== undefined) changes.set(name, JSON.stringify(argument.default));
+  }
+  if (changes.size === 0) return exchange;
+  return withMessage(exchange, withArguments(message, changes));
+}
+
+function checkChoice(name: string, value: unknown, { enum: choices }: ArgumentOverride): void {
+  if (choices === undefined || choices.some((choice) => JSON.stringify(choice) === JSON.stringify(value))) return;
+  throw new GatewayError("invalid_params", `the argument ${name} must be one of ${JSON.stringify(choices)}`);
+}
+
+function withArguments(message: RequestMessage, changes: ReadonlyMap<string, string | undefined>): RequestMessage {
+  const { bytes, outline } = message;
+  const span = spanOf(outline, "params.arguments");
+  if (span !== undefined && memberType(message, "params.arguments") === "object") {
+    const edited = replaceMember(message, "params.arguments", changeMembers(bytes, span, changes));
+    if (edited !== undefined) return synthesizeRequest(edited);
+  }
+  const params = spanOf(outline, "params");
+  if (params === undefined) return message;
+  const members = [...changes].flatMap(([name, json]) =>
+    json === undefined ? [] : [`${JSON.stringify(name)}:${json}`],
+  );
+  return synthesizeRequest(insertMember(bytes, outline, params, "arguments", `{${members.join(",")}}`));
+}

@@ -1,5 +1,6 @@
 import { createDemoServer } from "../../src/demo/server.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
+import type { GatewayOptions } from "../../src/gateway/gateway.ts";
 import { temporaryFolder } from "./capture-file.ts";
 import { openGateway } from "./local-gateway.ts";
 import { exchange, openStream, type RawRequest } from "./raw-http.ts";
@@ -8,11 +9,11 @@ import { connectV2 } from "./v2-client.ts";
 const token = "a-token-for-tests-that-is-long-enough";
 
 /** A recording gateway in front of the demo server, with the admin API open to its owner. */
-export async function openAdmin(input: Partial<ConfigInput> = {}) {
+export async function openAdmin(input: Partial<ConfigInput> = {}, options: GatewayOptions = {}) {
   const folder = temporaryFolder();
   const local = await openGateway(
     { upstream: { demo: true }, admin: { port: 0 }, record: { file: folder.at("traffic.sqlite") }, ...input },
-    { adminToken: token, demo: async () => createDemoServer() },
+    { adminToken: token, demo: async () => createDemoServer(), ...options },
   );
   const root = `${local.adminUrl ?? ""}/api/v1`;
   const headers = { authorization: `Bearer ${token}` };

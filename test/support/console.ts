@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { runTool } from "../../scripts/run/tool.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
+import type { GatewayOptions } from "../../src/gateway/gateway.ts";
 import { createTicket } from "../../src/gateway/admin/sign-in.ts";
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
 import { openAdmin } from "./admin.ts";
@@ -29,9 +30,9 @@ const policy = {
 };
 
 /** A gateway with a console: opened by `signInUrl`, which works once. */
-export async function openConsole(input: Partial<ConfigInput> = {}) {
+export async function openConsole(input: Partial<ConfigInput> = {}, options: GatewayOptions = {}) {
   await buildConsole();
-  const admin = await openAdmin(input);
+  const admin = await openAdmin(input, options);
   const consoleUrl = `${admin.adminUrl ?? ""}/console/`;
   return Object.assign(admin, {
     consoleUrl,

@@ -45,13 +45,21 @@ export const getPolicy = defineEndpoint({
   },
 });
 
-/** Leaves out what the configuration did not set, so that only what matters is shown. */
+/** Leaves out what says nothing, so that only what somebody wrote is shown. */
 function withoutDefaults(policy: NonNullable<RouteConfig["policy"]>): unknown {
   const defaults: Readonly<Record<string, unknown>> = policyConfig.parse({});
   const own = Object.entries(policy).filter(
     ([name, value]) => value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[name]),
   );
-  return Object.fromEntries(own);
+  return written(Object.fromEntries(own));
+}
+
+/** A value without members that are false or empty, as their defaults are. */
+function written(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(written);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).map(([name, one]) => [name, written(one)] as const);
+  return Object.fromEntries(members.filter(([, one]) => one !== false && JSON.stringify(one)?.length !== 2));
 }
 
 /** `POST /policy/explain`: tries the rules of a route on a message. */

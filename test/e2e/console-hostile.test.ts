@@ -1,0 +1,193 @@
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import { McpServer } from "@modelcontextprotocol/server";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import * as z from "zod";
+
+import { startChromium } from "../support/chromium.ts";
+import { temporaryFolder } from "../support/capture-file.ts";
+import { openConsole } from "../support/console.ts";
+import { eventually } from "../support/eventually.ts";
+
+let browser: Browser & AsyncDisposable;
+
+beforeAll(async () => {
+  browser = await startChromium();
+}, 60_000);
+
+afterAll(async () => {
+  await browser[Symbol.asyncDispose]();
+});
+
+/** What would run, load or hide something if any view took it for more than text. */
+const payloads = [
+  `<img src=x onerror="document.title='owned'">`,
+  `<script>document.title='owned'</script>`,
+  `"><svg onload="document.title='owned'">`,
+  `javascript:document.title='owned'`,
+  `{{constructor.constructor("document.title='owned'")()}}`,
+  `\u202Etxt.exe\u200B\u{E0041}`,
+].join(" ");
+
+/** A server that puts the payload into every string that a server can send. */
+function hostileServer(): McpServer {
+  const server = new McpServer(
+    { name: payloads, title: payloads, version: payloads },
+    { capabilities: { logging: {} }, instructions: payloads },
+  );
+  server.registerTool(
+    "hostile",
+    {
+      title: payloads,
+      description: payloads,
+      inputSchema: z.object({ [`field ${payloads}`]: z.string().optional().describe(payloads) }),
+    },
+    async (_args, { mcpReq }) => {
+      await mcpReq.log("error", payloads, payloads);
+      return {
+        content: [
+          { type: "text", text: payloads },
+          { type: "resource_link", uri: `javascript:document.title='owned'`, name: payloads, description: payloads },
+          { type: "image", data: "PHN2Zy8+", mimeType: `image/svg+xml${payloads}` },
+        ],
+        structuredContent: { [payloads]: payloads },
+      };
+    },
+  );
+  server.registerTool("failing", { description: payloads, inputSchema: z.object({}) }, () => {
+    throw new Error(payloads);
+  });
+  server.registerResource(
+    payloads,
+    "javascript:document.title='owned'",
+    { title: payloads, description: payloads },
+    () => ({
+      contents: [{ uri: "javascript:document.title='owned'", mimeType: "text/html", text: payloads }],
+    }),
+  );
+  server.registerPrompt("hostile", { title: payloads, description: payloads }, () => ({
+    messages: [{ role: "user", content: { type: "text", text: payloads } }],
+  }));
+  return server;
+}
+
+async function openHostile() {
+  const folder = temporaryFolder();
+  const lock = folder.write("lock.json", JSON.stringify({ format: 1, routes: { default: {} } }));
+  const opened = await openConsole({ drift: { lock, mode: "warn" } }, { demo: async () => hostileServer() });
+  await using client = await opened.connect();
+  await client.sdk.listTools();
+  await client.sdk.listResources();
+  await client.sdk.listPrompts();
+  await client.sdk.callTool({ name: "hostile", arguments: {} });
+  await client.sdk.callTool({ name: "failing", arguments: {} }).catch(() => {});
+  await client.sdk.readResource({ uri: "javascript:document.title='owned'" }).catch(() => {});
+  await client.sdk.callTool({ name: payloads, arguments: { [payloads]: payloads } }).catch(() => {});
+  const ids = await eventually(async () => {
+    const { json } = await opened.ask("/exchanges");
+    const { exchanges } = json as { readonly exchanges: readonly { id: string; session?: string; state: string }[] };
+    expect(exchanges.length).toBeGreaterThanOrEqual(8);
+    expect(exchanges.every(({ state }) => state !== "open")).toBe(true);
+    return exchanges;
+  });
+  const session = ids.find((one) => one.session !== undefined)?.session ?? "";
+  return Object.assign(opened, {
+    paths: [
+      "live",
+      ...ids.map(({ id }) => `exchange/${encodeURIComponent(id)}`),
+      "sessions",
+      `sessions/${encodeURIComponent(`session:"${session}"`)}`,
+      "figures",
+      "playground",
+      "policy",
+      "drift",
+      `live?filter=${encodeURIComponent(payloads)}`,
+      `exchange/${encodeURIComponent(payloads)}`,
+      `sessions/${encodeURIComponent(payloads)}`,
+      encodeURIComponent(payloads),
+    ],
+    end: () => folder[Symbol.dispose](),
+  });
+}
+
+/** Opens every part of a view that is not shown at once. */
+async function lookEverywhere(page: Page): Promise<void> {
+  for (const tab of await page.getByRole("tab").all()) await tab.click({ timeout: 2000 }).catch(() => {});
+  for (const choice of await page.locator(".choices button").all())
+    await choice.click({ timeout: 2000 }).catch(() => {});
+}
+
+describe("the console in front of a hostile server", () => {
+  it(
+    "shows every string that a server or a client sends as text, and nothing of it runs",
+    { timeout: 120_000 },
+    async () => {
+      await using opened = await openHostile();
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+      const page = await context.newPage();
+      const elsewhere: string[] = [];
+      page.on("dialog", (dialog) => elsewhere.push(`dialog: ${dialog.message()}`));
+      page.on("request", (one) => {
+        if (!one.url().startsWith(opened.adminUrl ?? "nowhere")) elsewhere.push(one.url());
+      });
+      page.on("console", (message) => {
+        if (/content security policy|trusted/iu.test(message.text())) elsewhere.push(message.text());
+      });
+      await page.goto(opened.signInUrl());
+      await page.getByRole("navigation", { name: "Views" }).waitFor();
+      for (const path of opened.paths) {
+        await page.goto(`${opened.consoleUrl}#/${path}`);
+        await page.getByRole("main").first().waitFor();
+        await page.waitForLoadState("networkidle").catch(() => {});
+        await lookEverywhere(page);
+        expect({ path, title: await page.title() }).toEqual({
+          path,
+          title: expect.stringContaining("Headgate") as string,
+        });
+        const strange = await page.evaluate(
+          `[...document.querySelectorAll("#app script, #app iframe, #app [onerror], #app [onload], #app img:not([src='./icon.svg']), #app a[href^='javascript']")].map((one) => one.outerHTML)`,
+        );
+        expect({ path, strange }).toEqual({ path, strange: [] });
+      }
+      expect(elsewhere).toEqual([]);
+      // Characters that cannot be seen are shown.
+      await page.goto(`${opened.consoleUrl}#/drift`);
+      await page.getByText("U+202E").first().waitFor();
+      await context.close();
+      opened.end();
+    },
+  );
+
+  it("works under a path of a proxy", async () => {
+    await using opened = await openConsole();
+    const origin = new URL(opened.adminUrl ?? "");
+    const proxy = createServer((incoming, outgoing) => {
+      const path = (incoming.url ?? "").replace(/^\/ops\/gate/u, "");
+      const onward = request(
+        { host: origin.hostname, port: origin.port, path, method: incoming.method, headers: incoming.headers },
+        (answer) => {
+          outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+          answer.pipe(outgoing);
+        },
+      );
+      onward.on("error", () => outgoing.destroy());
+      outgoing.on("close", () => onward.destroy());
+      incoming.pipe(onward);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    const { port } = proxy.address() as AddressInfo;
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const [, ticket = ""] = opened.signInUrl().split("#");
+    await page.goto(`http://127.0.0.1:${port}/ops/gate/console#${ticket}`);
+    await page.getByText("No traffic yet").waitFor();
+    await page.getByRole("link", { name: /Figures/u }).click();
+    await page.getByText("No requests in this time").waitFor();
+    expect(new URL(page.url()).pathname).toBe("/ops/gate/console/");
+    await context.close();
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+});

@@ -124,7 +124,7 @@ describe("a route with several servers", () => {
     [
       "a server in two forms",
       { upstreams: { a: { url: "https://example.com/mcp", command: "x" } as never } },
-      "routes.all.upstreams.a: needs exactly one of `url`, `command` and `demo`",
+      "routes.all.upstreams.a: needs exactly one of `url`, `command`, `demo` and `recordings`",
     ],
     [
       "credentials without a token to exchange",

@@ -31,7 +31,7 @@ const memberShape = {
     .describe("Whether a list without this server is an error. Otherwise the list says what is missing."),
 };
 
-const { http, stdio, demo, inProcess } = createUpstreamForms(credentialsConfig);
+const { http, stdio, demo, recordings, inProcess } = createUpstreamForms(credentialsConfig);
 
 /** One entry of `upstreams`. */
 export const memberConfig = z.union(
@@ -39,6 +39,9 @@ export const memberConfig = z.union(
     http.extend(memberShape).transform((member) => ({ type: "http" as const, ...member })),
     stdio.extend(memberShape).transform((member) => ({ type: "stdio" as const, ...member })),
     demo.extend(memberShape).transform(({ demo: _demo, ...member }) => ({ type: "demo" as const, ...member })),
+    recordings
+      .extend(memberShape)
+      .transform(({ recordings: _recordings, ...member }) => ({ type: "recordings" as const, ...member })),
     inProcess.extend(memberShape).transform((member) => ({ type: "in-process" as const, ...member })),
   ],
   { error: upstreamFormError },

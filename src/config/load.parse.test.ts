@@ -210,7 +210,7 @@ describe("a configuration", () => {
       "routes.c.forwardHeaders[0]: is a header that the gateway sets itself",
       "routes.c.forwardHeaders[1]: is a header that the gateway sets itself",
       "routes.d.upstream: is missing: expected a server, or several in `upstreams`",
-      "routes.e.upstream: needs exactly one of `url`, `command` and `demo`",
+      "routes.e.upstream: needs exactly one of `url`, `command`, `demo` and `recordings`",
       "routes: `Mail` is not a route name: lower-case letters, digits, `.`, `_` and `-`",
       "routes: `metrics` is not a route name: mcp, sse, healthz, readyz, metrics, .well-known are paths of the gateway",
     ]);

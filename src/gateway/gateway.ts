@@ -132,6 +132,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
   const table = openRouteTable(services, options, () => running, {
     concurrencyGuard: createConcurrencyGuard(createConcurrency(concurrency)),
+    recordings: () => admin.recordingsServer(),
     onGone: (route) => {
       router.use(routingTable());
       authentications.forget(route.name);
@@ -245,7 +246,12 @@ function openRouteTable(
   services: Services,
   options: GatewayOptions,
   running: () => Config,
-  deps: Pick<Parameters<typeof createRouteTable>[0], "concurrencyGuard" | "onGone">,
+  {
+    recordings,
+    ...deps
+  }: Pick<Parameters<typeof createRouteTable>[0], "concurrencyGuard" | "onGone"> & {
+    readonly recordings: McpServerFactory;
+  },
 ): RouteTable {
   const { context, recording, telemetry, audit, watchdog, identity } = services;
   const { clock, setTimer, log, metrics, limits, suspendedCalls, seals, newId } = context;
@@ -265,6 +271,7 @@ function openRouteTable(
       environment: options.environment ?? {},
       watchdog,
       demo: options.demo ?? missingDemo,
+      recordings,
       suspendedCalls,
       seals,
       onStderr: recording?.onStderr,

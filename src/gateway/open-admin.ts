@@ -7,6 +7,7 @@ import { createJobs } from "./admin/jobs.ts";
 import { createQueryThread, queryTargetOf } from "./admin/queries/query-thread.ts";
 import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
 import type { Holds } from "./wiring/holds.ts";
+import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Services } from "./services.ts";
 
 /** Everything that operators reach. */
@@ -14,6 +15,8 @@ export interface OpenAdmin {
   readonly paths: AdminPaths;
   /** Says where clients connect, and the address of the listener itself. */
   listensAt(url: string, local: string): void;
+  /** Creates the server of routes whose upstream is `recordings`. */
+  readonly recordingsServer: McpServerFactory;
   close(): Promise<void>;
   /** The console with a one-time ticket; undefined if it was not built, and beyond loopback, where a ticket could be seen. */
   readonly loginPath: () => string | undefined;
@@ -52,6 +55,11 @@ export function openAdmin(
   return {
     listensAt: (url, local) => {
       places = { url, local };
+    },
+    recordingsServer: async () => {
+      // Loaded on demand: the SDK takes a large part of the start-up time.
+      const { createRecordingsServer } = await import("./admin/recordings-server.ts");
+      return createRecordingsServer({ queries, config: running, wall: clock.wall });
     },
     close: () => queries.close(),
     paths: createAdminPaths(metrics, readiness, api),

@@ -98,25 +98,31 @@ export function createUpstreamForms<Credentials extends z.ZodType>(credentials: 
   const demo = z.strictObject({
     demo: z.literal(true).describe("Run the built-in demo server."),
   });
+  const recordings = z.strictObject({
+    recordings: z
+      .literal(true)
+      .describe("Serve this gateway's own recordings, read-only: find, read, explain and compare exchanges."),
+  });
   const inProcess = z.strictObject({
     server: z.custom<ServerFactory>((value) => typeof value === "function", {
       error: "is for the library only: a function that creates a server",
     }),
   });
-  return { http, stdio, demo, inProcess };
+  return { http, stdio, demo, recordings, inProcess };
 }
 
 /** The error for a server that has none of the forms, or several. */
-export const upstreamFormError = "needs exactly one of `url`, `command` and `demo`";
+export const upstreamFormError = "needs exactly one of `url`, `command`, `demo` and `recordings`";
 
 /** The `upstream` part of a route: the server behind it. */
 export function createUpstreamConfig<Credentials extends z.ZodType>(credentials: Credentials) {
-  const { http, stdio, demo, inProcess } = createUpstreamForms(credentials);
+  const { http, stdio, demo, recordings, inProcess } = createUpstreamForms(credentials);
   return z.union(
     [
       http.transform((upstream) => ({ type: "http" as const, ...upstream })),
       stdio.transform((upstream) => ({ type: "stdio" as const, ...upstream })),
       demo.transform(() => ({ type: "demo" as const })),
+      recordings.transform(() => ({ type: "recordings" as const })),
       inProcess.transform((upstream) => ({ type: "in-process" as const, ...upstream })),
     ],
     { error: upstreamFormError },

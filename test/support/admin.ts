@@ -17,8 +17,8 @@ export async function openAdmin(input: Partial<ConfigInput> = {}, options: Gatew
   );
   const root = `${local.adminUrl ?? ""}/api/v1`;
   const headers = { authorization: `Bearer ${token}` };
-  const ask = (path: string, options: RawRequest = {}) =>
-    exchange(`${root}${path}`, { ...options, headers: { ...headers, ...options.headers } });
+  const ask = (path: string, sent: RawRequest = {}) =>
+    exchange(`${root}${path}`, { ...sent, headers: { ...headers, ...sent.headers } });
   return {
     ...local,
     folder,

@@ -97,6 +97,8 @@ function formatServer(upstream: ServerUpstream): string {
       return [upstream.command, ...upstream.args].join(" ");
     case "demo":
       return "built-in demo server";
+    case "recordings":
+      return "recordings of this gateway";
     case "in-process":
       return "in-process server";
   }

@@ -70,6 +70,8 @@ export interface UpstreamDeps {
   readonly watchdog: Watchdog;
   /** Creates the built-in demo server. */
   readonly demo: McpServerFactory;
+  /** Creates the server of this gateway's recordings. */
+  readonly recordings: McpServerFactory;
   /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
   /** Seals what clients carry and must not change. */
@@ -100,6 +102,8 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
       return acrossEras(route, openStdio(route, upstream, deps), deps);
     case "demo":
       return openInProcess(deps.demo, deps);
+    case "recordings":
+      return openInProcess(deps.recordings, deps);
     case "federation":
       return openFederation(route.name, upstream, deps, (member) =>
         openUpstream({ ...route, name: `${route.name}/${member.name}`, upstream: member.upstream }, deps),

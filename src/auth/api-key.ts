@@ -96,10 +96,15 @@ export function isApiKeyHash(text: string): boolean {
   return hashForm.test(text);
 }
 
+/** What the ids of an authenticator's keys begin with. */
+export function keyIdPrefix(authenticator: string): string {
+  return `key:${authenticator}/`;
+}
+
 function principalOf({ name, impliedScopes }: ApiKeyOptions, id: string, entry: ApiKeyEntry): Principal {
   const { scopes, labels, expiresAt } = entry;
   return {
-    id: `key:${name}/${id}`,
+    id: `${keyIdPrefix(name)}${id}`,
     kind: "key",
     scopes: expandScopes(scopes, impliedScopes),
     claims: { sub: id, ...labels },

@@ -44,12 +44,17 @@ export function createCertificates(options: CertificateOptions): Authenticator {
   };
 }
 
+/** What the ids of an authenticator's certificates begin with. */
+export function certificateIdPrefix(authenticator: string): string {
+  return `certificate:${authenticator}/`;
+}
+
 function principalOf(certificate: X509Certificate, options: CertificateOptions): Principal | undefined {
   const { subject, issuer, serialNumber, fingerprint256, subjectAltName } = certificate;
   const name = nameOf(certificate, options.identity);
   if (name === undefined) return undefined;
   return {
-    id: `certificate:${options.name}/${name}`,
+    id: `${certificateIdPrefix(options.name)}${name}`,
     kind: "certificate",
     scopes: options.scopes,
     claims: {

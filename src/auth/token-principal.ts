@@ -34,9 +34,9 @@ export function tokenPrincipal(
   const client = rules.allowClients ? claims["client_id"] : undefined;
   const id =
     typeof subject === "string" && subject !== ""
-      ? `${rules.issuer}#${subject}`
+      ? `${tokenIdPrefix(rules.issuer, "subject")}${subject}`
       : typeof client === "string" && client !== ""
-        ? `${rules.issuer}?client=${client}`
+        ? `${tokenIdPrefix(rules.issuer, "client")}${client}`
         : undefined;
   if (id === undefined) return undefined;
   return {
@@ -49,6 +49,11 @@ export function tokenPrincipal(
     },
     audience: readAudience(claims["aud"]),
   };
+}
+
+/** What the ids of an issuer's users and clients begin with. */
+export function tokenIdPrefix(issuer: string, holder: "subject" | "client"): string {
+  return holder === "subject" ? `${issuer}#` : `${issuer}?client=`;
 }
 
 const wrongAudience: Authentication = authenticationFailure(

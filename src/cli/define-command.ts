@@ -51,9 +51,13 @@ export function defineCommand<Name extends CommandName, Io extends Pick<CliIo, "
 export async function loadConfigFile(
   file: string,
   { env, readFile }: Pick<CliIo, "env" | "readFile">,
+  onWarning: (text: string) => void = () => {},
 ): Promise<Config> {
   const loaded = await loadConfig({ file, env, readFile });
-  if (loaded.ok) return loaded.config;
+  if (loaded.ok) {
+    for (const warning of loaded.warnings) onWarning(formatProblem(warning, file));
+    return loaded.config;
+  }
   throw new InputFileError(loaded.problems.map((problem) => formatProblem(problem, file)).join("\n"));
 }
 

@@ -23,7 +23,7 @@ export function resolveRouteAuth(general: ParsedConfig["auth"], own: ParsedAuthR
 export interface PlacedRoute {
   readonly path: Path;
   readonly route: RouteConfig;
-  readonly written: Pick<ParsedAuthRoute, "auth">;
+  readonly written: Pick<ParsedAuthRoute, "auth" | "policy">;
 }
 
 /** Contradictions in the authentication settings. */

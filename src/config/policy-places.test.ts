@@ -55,9 +55,9 @@ describe("mistakes in rules", () => {
     ],
     [
       "in a rate",
-      ["- allow: 'true'", "  rate: { perSecond: 1, by: principal.name }"],
-      "name",
-      "[0].rate.by: no such key: name",
+      ["- allow: 'true'", "  rate: { perSecond: 1, by: principal.nick }"],
+      "nick",
+      "[0].rate.by: no such key: nick",
     ],
     [
       "in a value",

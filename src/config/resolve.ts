@@ -11,6 +11,7 @@ import {
   unnamedRoute,
   type Upstream,
 } from "./config.ts";
+import { principalWarnings } from "./principal-checks.ts";
 import { federationProblems } from "./federation-checks.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { memberNameOf, routeNameOf } from "./mcp-servers.ts";
@@ -102,7 +103,12 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...interceptorProblems(list),
       ...clusterProblems(config),
     ],
-    warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
+    warnings: [
+      ...warnings,
+      ...authWarnings(config, placed),
+      ...trustWarnings(list),
+      ...principalWarnings(config.auth, written.policy, placed),
+    ],
   };
 }
 

@@ -68,5 +68,7 @@ describe("the guides", () => {
       readFile: () => Promise.resolve("a secret that is long enough for any use"),
     });
     expect(result.ok ? [] : result.problems).toEqual([]);
+    // A rule that can never match teaches a mistake.
+    expect(result.ok && result.warnings.filter(({ message }) => message.includes("`principal."))).toEqual([]);
   });
 });

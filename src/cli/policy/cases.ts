@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import * as z from "zod";
 
-import type { RouteConfig } from "../../config/config.ts";
+import type { Config, RouteConfig } from "../../config/config.ts";
 import {
   type ConfigFinding,
   describeIssue,
@@ -14,7 +14,7 @@ import {
   toFindings,
 } from "../../config/issues.ts";
 import { reasonOf } from "../../config/substitute.ts";
-import { anonymous } from "../../core/exchange.ts";
+import { anonymous, type Principal } from "../../core/exchange.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Decision, ListEntry, ListKind, PolicyProvider } from "../../policy/provider/provider.ts";
@@ -29,36 +29,61 @@ import {
   createRouteProvider,
   decide,
   offlineCall,
-  principalInput,
   requestInput,
   toMessage,
-  toPrincipal,
   toSampleExchange,
 } from "../../gateway/evaluation/sample-exchange.ts";
+import { principalInput, type SamplePrincipal, toSamplePrincipal } from "../../gateway/evaluation/sample-principal.ts";
 import type { SourcePosition } from "../../config/source.ts";
 
 /** `headgate policy test FILE`: runs the cases of a file against the policy of a configuration. */
 export async function policyTest(file: string, io: CliIo): Promise<number> {
   const cases = await readCases(file, io);
   const configFile = isAbsolute(cases.config) ? cases.config : join(dirname(file), cases.config);
-  const config = await loadConfigFile(configFile, io);
-  return runCases(cases, chooseRoute(config, cases.route), file, io);
+  const config = await loadConfigFile(configFile, io, (warning) => {
+    io.err(`${warning} (warning)\n`);
+  });
+  return runCases(cases, { config, route: chooseRoute(config, cases.route) }, file, io);
 }
 
-function runCases(file: CaseFile, route: RouteConfig, name: string, io: CliIo): number {
+/** The policy that cases are about. */
+interface TestedRoute {
+  readonly config: Config;
+  readonly route: RouteConfig;
+}
+
+function runCases(file: CaseFile, tested: TestedRoute, name: string, io: CliIo): number {
   let failed = 0;
   for (const [index, one] of file.cases.entries()) {
-    const mismatches = mismatchesOf(one, file, route);
+    const { principal, warning } = callerOf(one, file, tested);
+    const mismatches = mismatchesOf(one, principal, tested.route);
+    if (warning !== undefined)
+      io.err(`${name}:${placeOf(file, index)} cases[${index}].principal: ${warning} (warning)\n`);
     if (mismatches.length === 0) {
       io.out(`ok    ${one.name}\n`);
       continue;
     }
     failed++;
-    const place = [name, file.places[index]?.line, file.places[index]?.column].filter((part) => part !== undefined);
-    io.out(`FAIL  ${one.name}  (${place.join(":")})\n${mismatches.map((line) => `      ${line}\n`).join("")}`);
+    io.out(
+      `FAIL  ${one.name}  (${name}:${placeOf(file, index)})\n${mismatches.map((line) => `      ${line}\n`).join("")}`,
+    );
   }
   io.out(`${file.cases.length - failed} passed, ${failed} failed\n`);
   return failed === 0 ? exitCodes.ok.code : exitCodes.failed.code;
+}
+
+function placeOf({ places }: CaseFile, index: number): string {
+  const { line = 1, column = 1 } = places[index] ?? {};
+  return `${line}:${column}`;
+}
+
+function callerOf(
+  { principal }: PolicyCase,
+  { principals }: CaseFile,
+  { config, route }: TestedRoute,
+): SamplePrincipal {
+  const given = typeof principal === "string" ? principals[principal] : principal;
+  return given === undefined ? { principal: anonymous, warning: undefined } : toSamplePrincipal(given, route, config);
 }
 
 /** The outcome of a case, in the terms of an expectation. */
@@ -72,9 +97,9 @@ interface CaseOutcome {
   readonly why: string;
 }
 
-function mismatchesOf(one: PolicyCase, file: CaseFile, route: RouteConfig): readonly string[] {
+function mismatchesOf(one: PolicyCase, principal: Principal, route: RouteConfig): readonly string[] {
   // A provider of its own, so that no case uses up the rate limit of another.
-  const outcome = evaluateCase(one, file, route, createRouteProvider(route));
+  const outcome = evaluateCase(one, principal, route, createRouteProvider(route));
   if (typeof outcome === "string") return [outcome];
   const { decision, ...rest } = typeof one.expect === "string" ? { decision: one.expect } : one.expect;
   const lines: string[] = [];
@@ -92,14 +117,12 @@ function mismatchesOf(one: PolicyCase, file: CaseFile, route: RouteConfig): read
 
 function evaluateCase(
   one: PolicyCase,
-  file: CaseFile,
+  principal: Principal,
   route: RouteConfig,
   provider: PolicyProvider,
 ): CaseOutcome | string {
   const request = toMessage({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
   if (!request.ok) return `invalid message: ${request.problem}`;
-  const given = typeof one.principal === "string" ? file.principals[one.principal] : one.principal;
-  const principal = given === undefined ? anonymous : toPrincipal(given);
   const exchange = toSampleExchange(request.message, { route: route.name, principal, request: one.request });
   let inspected = InspectedMessage.of(exchange);
   if (one.entries !== undefined) return evaluateListCase(one, inspected, provider);

@@ -14,13 +14,12 @@ import {
   chooseRoute,
   createRouteProvider,
   decide,
-  principalInput,
   requestInput,
   toMessage,
-  toPrincipal,
   toSampleExchange,
 } from "../../gateway/evaluation/sample-exchange.ts";
-import type { RouteConfig } from "../../config/config.ts";
+import { principalInput, type SamplePrincipal, toSamplePrincipal } from "../../gateway/evaluation/sample-principal.ts";
+import type { Config, RouteConfig } from "../../config/config.ts";
 import { mappingOptions } from "../../policy/authzen/provider.ts";
 import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";
 
@@ -37,8 +36,11 @@ export interface ExplainOptions {
 
 /** `headgate policy explain`: evaluates the policy for one message and shows the outcome of every rule. */
 export async function policyExplain(options: ExplainOptions, io: CliIo): Promise<number> {
-  const route = chooseRoute(await loadConfigFile(options.config, io), options.route);
-  const { inspected, principal } = parseSample(options, route.name);
+  const config = await loadConfigFile(options.config, io);
+  const route = chooseRoute(config, options.route);
+  const { principal, warning } = parsePrincipal(options.principal, route, config);
+  if (warning !== undefined) io.err(`headgate policy: --principal: ${warning} (warning)\n`);
+  const inspected = parseSample(options, route.name, principal);
   const head = `${inspected.phase} ${options.method} on route ${route.name}, by ${principal.id} (${principal.kind})`;
   io.out([head, ...explain(inspected, route), ""].join("\n"));
   return exitCodes.ok.code;
@@ -55,15 +57,18 @@ function explain(inspected: InspectedMessage, route: RouteConfig): readonly stri
   return [...steps.map(describeStep), ...describeDecision(inspected, decision)];
 }
 
-interface Sample {
-  readonly inspected: InspectedMessage;
-  readonly principal: Principal;
+function parsePrincipal(text: string | undefined, route: RouteConfig, config: Config): SamplePrincipal {
+  if (text === undefined) return { principal: anonymous, warning: undefined };
+  const parsed = principalInput.safeParse(parseJson("--principal", text));
+  if (!parsed.success) throw new UsageError(`--principal is not a principal: ${z.prettifyError(parsed.error)}`);
+  return toSamplePrincipal(parsed.data, route, config);
 }
 
-function parseSample({ method, params, principal: caller, answer }: ExplainOptions, route: string): Sample {
-  const parsed = principalInput.safeParse(caller === undefined ? {} : parseJson("--principal", caller));
-  if (!parsed.success) throw new UsageError(`--principal is not a principal: ${z.prettifyError(parsed.error)}`);
-  const principal = caller === undefined ? anonymous : toPrincipal(parsed.data);
+function parseSample(
+  { method, params, answer }: ExplainOptions,
+  route: string,
+  principal: Principal,
+): InspectedMessage {
   const request = toMessage({
     id: 1,
     method,
@@ -71,13 +76,13 @@ function parseSample({ method, params, principal: caller, answer }: ExplainOptio
   });
   if (!request.ok) throw new UsageError(`invalid message: ${request.problem}`);
   const exchange = toSampleExchange(request.message, { route, principal, request: requestInput.parse({}) });
-  if (answer === undefined) return { inspected: InspectedMessage.of(exchange), principal };
+  if (answer === undefined) return InspectedMessage.of(exchange);
   const members = parseJson("--answer", answer);
   if (!isObject(members)) throw new UsageError("--answer is not a JSON object");
   const response = toMessage({ id: 1, ...members });
   if (!response.ok) throw new UsageError(`--answer is not a response: ${response.problem}`);
   if (request.message.kind !== "request") throw new UsageError(`--answer: ${method} is a notification`);
-  return { inspected: InspectedMessage.answering(exchange, request.message, response.message), principal };
+  return InspectedMessage.answering(exchange, request.message, response.message);
 }
 
 function parseJson(name: string, text: string): unknown {

@@ -3,6 +3,14 @@ import { describe, expect, it } from "vitest";
 import { policy } from "./policy.ts";
 
 const config = `upstream: { demo: true }
+auth:
+  use: [robots, anonymous]
+  authenticators:
+    robots:
+      apiKeys:
+        keys:
+          ann: { hash: "sha256:JjRz9ybwnrYkeV1GJ_9pO1aArGzlw7PG7jPmvyoaFdw", scopes: [read], labels: { team: red } }
+    people: { jwt: { issuer: https://issuer.example } }
 policy:
   tools: { deny: [hidden_*] }
   rules:
@@ -19,7 +27,7 @@ policy:
 
 const cases = `config: gate.yaml
 principals:
-  ann: { id: ann, scopes: [read] }
+  ann: { name: ann }
 cases:
   - name: readers add
     principal: ann
@@ -97,7 +105,7 @@ FAIL  pages  (wrong.yaml:16:5)
       "unread.yaml:4:5 cases[0]: unknown key `principl`\nunread.yaml:6:5 cases[0].expect: expected a decision or an object\n",
     ],
     ["stranger.yaml", "stranger.yaml:6:5 cases[0].principal: `principals` has no `bob`\n"],
-    ["on-bad.yaml", "bad.yaml:15:20 policy.results[1].apply: no such key: toool\n"],
+    ["on-bad.yaml", "bad.yaml:23:20 policy.results[1].apply: no such key: toool\n"],
     ["on-two.yaml", "headgate policy: the configuration has several routes; choose one of a, b\n"],
   ])("says what is wrong with %s and ends with 2", async (file, err) => {
     expect(await run("test", file)).toEqual({ exitCode: 2, out: "", err });
@@ -119,7 +127,7 @@ deny (forbidden, denied_by_rule): by rule no-deletes
   });
 
   it("shows rules in shadow mode, failures and changes", async () => {
-    const ann = ["--config", "gate.yaml", "--principal", '{"id":"ann","scopes":["read"]}'];
+    const ann = ["--config", "gate.yaml", "--principal", '{"id":"key:robots/ann"}'];
     const added = await run("explain", "tools/call", '{"name":"add"}', ...ann);
     expect(added.out).toContain("watch (deny, shadow) is true");
     expect(added.out).toContain("shadow: watch would deny: Adding is odd.");

@@ -9,12 +9,8 @@ import { exitCodes } from "../commands.ts";
 import { InputFileError, loadConfigFile } from "../define-command.ts";
 import { colorsFor, type ServingIo } from "../io.ts";
 import { formatPolicyReport } from "./report-text.ts";
-import {
-  chooseRoute,
-  createRouteProvider,
-  principalInput,
-  toPrincipal,
-} from "../../gateway/evaluation/sample-exchange.ts";
+import { chooseRoute, createRouteProvider } from "../../gateway/evaluation/sample-exchange.ts";
+import { principalKind } from "../../gateway/evaluation/sample-principal.ts";
 import { createProgressBar } from "../text-layout.ts";
 import { readLines } from "../traffic/recordings.ts";
 import { replayPolicy } from "../../gateway/evaluation/recording-evaluation.ts";
@@ -24,7 +20,7 @@ export interface PolicyReplayArguments {
   readonly capture: string;
   readonly config: string;
   readonly route: string | undefined;
-  /** A file with scopes and claims of principals, by id. */
+  /** A file with scopes and claims of principals, by id or short name. */
   readonly principals: string | undefined;
   /** Whether to fail if something cannot be decided. */
   readonly strict: boolean;
@@ -57,7 +53,14 @@ export async function policyReplay(args: PolicyReplayArguments, io: PolicyReplay
   return changed > 0 || (args.strict && undecidable > 0) ? exitCodes.failed.code : exitCodes.ok.code;
 }
 
-const principalsInput = z.record(z.string(), principalInput.omit({ id: true }));
+const principalsInput = z.record(
+  z.string(),
+  z.strictObject({
+    kind: principalKind.default("token"),
+    scopes: z.array(z.string()).default([]),
+    claims: z.record(z.string(), z.unknown()).default({}),
+  }),
+);
 
 /** Scopes and claims of principals, which recordings do not contain. */
 async function readPrincipals(file: string | undefined, io: PolicyReplayIo): Promise<ReadonlyMap<string, Principal>> {
@@ -71,5 +74,7 @@ async function readPrincipals(file: string | undefined, io: PolicyReplayIo): Pro
   }
   const parsed = principalsInput.safeParse(value);
   if (!parsed.success) throw new InputFileError(`${file}: ${z.prettifyError(parsed.error)}`);
-  return new Map(Object.entries(parsed.data).map(([id, facts]) => [id, toPrincipal({ id, ...facts })]));
+  return new Map(
+    Object.entries(parsed.data).map(([id, facts]) => [id, { id, ...facts, scopes: new Set(facts.scopes) }]),
+  );
 }

@@ -1,3 +1,4 @@
+import { principalNameOf } from "../../core/principal-name.ts";
 import { createExchange } from "../../core/exchange.ts";
 import { anonymous, type Exchange, type Principal } from "../../core/exchange.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -17,8 +18,14 @@ export interface ReplayedExchange {
   readonly frames: Frame[];
 }
 
-/** Callers whose scopes and claims are known, by id. */
+/** Callers whose scopes and claims are known, by id or short name. */
 export type KnownCallers = ReadonlyMap<string, Principal>;
+
+function knownCaller(id: string, callers: KnownCallers): Principal | undefined {
+  if (id === anonymous.id) return anonymous;
+  const known = callers.get(id) ?? callers.get(principalNameOf(id));
+  return known === undefined ? undefined : { ...known, id };
+}
 
 /** The exchange that a recorded message started; undefined if its body was not recorded. */
 export function toReplayedExchange(
@@ -28,7 +35,7 @@ export function toReplayedExchange(
   const { context, body } = frame;
   const message = body === undefined ? undefined : recordedMessage(body);
   if (context === undefined || message === undefined) return undefined;
-  const known = context.principal === anonymous.id ? anonymous : callers.get(context.principal);
+  const known = knownCaller(context.principal, callers);
   const reading = parseRevision(context.revision);
   const revision = reading.ok ? reading.revision : newestLegacy;
   const exchange = createExchange({

@@ -12,14 +12,6 @@ import type { Message } from "../../protocol/message.ts";
 import { parseMessage } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 
-/** A caller as it is written in a case or on the command line. */
-export const principalInput = z.strictObject({
-  id: z.string().min(1).default("somebody"),
-  kind: z.enum(["anonymous", "token", "key", "certificate"]).default("token"),
-  scopes: z.array(z.string()).default([]),
-  claims: z.record(z.string(), z.unknown()).default({}),
-});
-
 /** The HTTP request of a sample message. */
 export const requestInput = z.strictObject({
   path: z.string().default("/mcp"),
@@ -33,11 +25,6 @@ export interface SampleContext {
   readonly route: string;
   readonly principal: Principal;
   readonly request: z.output<typeof requestInput>;
-}
-
-/** The principal of a written caller. */
-export function toPrincipal({ scopes, ...facts }: z.output<typeof principalInput>): Principal {
-  return { ...facts, scopes: new Set(scopes) };
 }
 
 /** An exchange for a message, over HTTP and in the newest legacy revision. */

@@ -84,10 +84,15 @@ export function preparePattern(pattern: string): string | undefined {
   }
 }
 
-/** CEL's `matches` in time linear to the text (RE2). */
-function matchesPattern(text: string, pattern: string): boolean {
+/** Whether a text has a match of a compiled pattern, in time linear to the text (RE2). */
+export function hasMatch(text: string, pattern: string): boolean {
   const compiled = patterns.get(pattern);
   if (compiled === undefined) throw new Error("the pattern was not compiled");
-  countMatch(text);
   return compiled.test(text);
+}
+
+/** CEL's `matches`, counted against the budget. */
+function matchesPattern(text: string, pattern: string): boolean {
+  countMatch(text);
+  return hasMatch(text, pattern);
 }

@@ -9,13 +9,8 @@ import { createCelProvider } from "../../../policy/cel/provider.ts";
 import { policyConfig } from "../../../policy/config.ts";
 import { explainMessage } from "../../evaluation/explained-exchange.ts";
 import { explanationSchema } from "../../evaluation/explanation.ts";
-import {
-  principalInput,
-  requestInput,
-  toMessage,
-  toPrincipal,
-  toSampleExchange,
-} from "../../evaluation/sample-exchange.ts";
+import { requestInput, toMessage, toSampleExchange } from "../../evaluation/sample-exchange.ts";
+import { principalInput, toSamplePrincipal } from "../../evaluation/sample-principal.ts";
 import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { windowOf, windowQuery } from "../filter-query.ts";
@@ -80,13 +75,13 @@ export const explainPolicy = defineEndpoint({
   }),
   result: explanationSchema,
   handle: ({ body: { route, method, params, principal, text } }, deps) => {
-    const { policy: running } = routeOf(route, deps);
-    const policy = text === undefined ? running : parsePolicy(text);
+    const served = routeOf(route, deps);
+    const policy = text === undefined ? served.policy : parsePolicy(text);
     const request = toMessage({ id: 1, method, ...(params === undefined ? {} : { params }) });
     if (!request.ok) throw new GatewayError("invalid_params", `not a message: ${request.problem}`);
     const exchange = toSampleExchange(request.message, {
       route,
-      principal: principal === undefined ? anonymous : toPrincipal(principal),
+      principal: principal === undefined ? anonymous : toSamplePrincipal(principal, served, deps.config()).principal,
       request: requestInput.parse({}),
     });
     return explainMessage(InspectedMessage.of(exchange), policy);

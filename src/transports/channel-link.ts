@@ -63,13 +63,23 @@ export class LazyChannel {
   }
 
   async close(reason: string): Promise<void> {
-    let channel: Channel | undefined;
+    await (await this.#opened())?.close(reason);
+  }
+
+  /** Leaves the channel to others, or closes it if that is not possible. */
+  async release(mayExit: boolean): Promise<void> {
+    const channel = await this.#opened();
+    if (channel?.release === undefined) await channel?.close("not needed");
+    else await channel.release(mayExit);
+  }
+
+  async #opened(): Promise<Channel | undefined> {
     try {
-      channel = await this.#opening;
+      return await this.#opening;
     } catch {
       // It never opened.
+      return undefined;
     }
-    await channel?.close(reason);
   }
 
   async #start(): Promise<Channel> {
@@ -228,10 +238,19 @@ class ChannelLink implements UpstreamLink {
   }
 
   async close(reason: string): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#end(reason)) await this.#channel.close(reason);
+  }
+
+  async release(mayExit: boolean): Promise<void> {
+    if (this.#end("not needed")) await this.#channel.release(mayExit);
+  }
+
+  /** False if it has ended before. */
+  #end(reason: string): boolean {
+    if (this.#isClosed) return false;
     this.#isClosed = true;
     this.#pending.rejectAll(new GatewayError("cancelled", reason));
-    await this.#channel.close(reason);
+    return true;
   }
 
   async #ready(): Promise<Channel> {

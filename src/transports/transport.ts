@@ -68,6 +68,11 @@ export interface UpstreamLink {
    */
   resume?(session: ResumedSession): boolean;
   /**
+   * Like `close`, except that a process goes on for the next link. Only for links that have carried nothing but a probe
+   * or a refused handshake. `mayExit` says that the server may exit because of that.
+   */
+  release?(mayExit: boolean): Promise<void>;
+  /**
    * Deletes the session, unless it is kept for another process, stops the child, closes the streams. Never throws; safe
    * to call twice.
    */
@@ -113,6 +118,11 @@ export interface Channel {
    * over HTTP+SSE names the last `resumeId` that it got when it connects again.
    */
   send(message: Buffer, resumeId?: string): void | Promise<void>;
+  /**
+   * Leaves the channel to the next one that needs it, instead of closing it. `mayExit` says that the server may exit
+   * because of what it was sent.
+   */
+  release?(mayExit: boolean): void | Promise<void>;
   close(reason: string): Promise<void>;
 }
 

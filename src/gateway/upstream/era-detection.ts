@@ -10,14 +10,17 @@ import type { UpstreamLink } from "../../transports/transport.ts";
 /** Whether an upstream serves 2026-07-28 or only older revisions. */
 export type DetectedEra = "modern" | "legacy";
 
+/** What a probe found out. Silent upstreams are tried with the older handshake, whose answer is the proof. */
+export type ProbeVerdict = DetectedEra | "silent";
+
 export interface EraDetectorDeps {
   /** The configured era, or `auto` to detect it. */
   readonly era: "auto" | "legacy" | "modern";
   /** Asks the upstream, on behalf of the caller whose message needs the answer. */
-  readonly probe: (principal: Principal) => Promise<DetectedEra>;
+  readonly probe: (principal: Principal) => Promise<ProbeVerdict>;
   readonly clock: Clock;
-  /** Called with each detection. */
-  readonly onDetected?: (era: DetectedEra) => void;
+  /** Called with each detection, and when an upstream gave no answer. */
+  readonly onVerdict?: (verdict: ProbeVerdict) => void;
 }
 
 /** A server may be upgraded and still answer the old handshake, so "legacy" is checked again after this long. */
@@ -28,7 +31,8 @@ export class EraDetector {
   readonly #deps: EraDetectorDeps;
   #servesModern: boolean | undefined;
   #detectedAt: number;
-  #detecting: Promise<DetectedEra> | undefined;
+  #detecting: Promise<ProbeVerdict> | undefined;
+  #isAssumed = false;
   /** Whether the upstream takes the legacy handshake; undefined until one was tried. */
   servesLegacy: boolean | undefined;
 
@@ -52,11 +56,32 @@ export class EraDetector {
     this.#detecting ??= this.#deps.probe(principal).finally(() => {
       this.#detecting = undefined;
     });
-    const era = await this.#detecting;
-    this.#servesModern = era === "modern";
+    const verdict = await this.#detecting;
+    this.#set(verdict);
+    return verdict === "modern" ? "modern" : "legacy";
+  }
+
+  /** Whether nothing has answered yet, and the upstream is only assumed to be legacy. */
+  get isAssumed(): boolean {
+    return this.#isAssumed;
+  }
+
+  /** The upstream answered the older handshake. */
+  confirmLegacy(): void {
+    if (this.#isAssumed) this.#set("legacy");
+  }
+
+  /** The older handshake failed as well: the next message asks again. */
+  forgetAssumption(): void {
+    if (this.#isAssumed) this.#servesModern = undefined;
+    this.#isAssumed = false;
+  }
+
+  #set(verdict: ProbeVerdict): void {
+    this.#servesModern = verdict === "modern";
+    this.#isAssumed = verdict === "silent";
     this.#detectedAt = this.#deps.clock.now();
-    this.#deps.onDetected?.(era);
-    return era;
+    this.#deps.onVerdict?.(verdict);
   }
 }
 
@@ -81,25 +106,29 @@ const legacyStatuses: ReadonlySet<unknown> = new Set([400, 404, 405, 406, 415]);
  * Asks an upstream for its era with `server/discover` (MCP 2026-07-28, Versioning). Refused credentials, server faults
  * and lost connections prove nothing: they are thrown, and the next message asks again.
  */
-export async function probeEra(deps: EraProbeDeps): Promise<DetectedEra> {
+export async function probeEra(deps: EraProbeDeps): Promise<ProbeVerdict> {
   const link = deps.open();
   const exchange = discoverExchange(deps);
   const stop = deps.setTimer(deps.timeoutMs, () => {
     exchange.cancellation.cancel("timeout");
   });
+  let verdict: ProbeVerdict | undefined;
   try {
     const { message } = await link.request(exchange);
-    return message !== undefined && isModernAnswer(message) ? "modern" : "legacy";
+    verdict = message !== undefined && isModernAnswer(message) ? "modern" : "legacy";
   } catch (error) {
     const failure = GatewayError.from(error);
-    if (legacyStatuses.has(failure.details?.["upstreamStatus"])) return "legacy";
     const isSilence = failure.code === "upstream_timeout" || failure.code === "upstream_unreachable";
-    if (deps.silenceIsLegacy && isSilence) return "legacy";
-    throw failure;
+    if (legacyStatuses.has(failure.details?.["upstreamStatus"])) verdict = "legacy";
+    else if (deps.silenceIsLegacy && isSilence) verdict = "silent";
+    else throw failure;
   } finally {
     stop();
-    await link.close("the era of the upstream is known");
+    // What has been started for the probe serves the caller next, if it still runs.
+    if (verdict === undefined || link.release === undefined) await link.close("the era of the upstream is known");
+    else await link.release(verdict !== "modern");
   }
+  return verdict;
 }
 
 /** Only a discovery result, or the error that lists modern versions, proves a modern server. */

@@ -7,7 +7,7 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { idFrom } from "../../protocol/message.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import { type DetectedEra, probeEra } from "./era-detection.ts";
+import { type ProbeVerdict, probeEra } from "./era-detection.ts";
 import { type BridgeLink, createEraLinks } from "./era-links.ts";
 
 const events: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
@@ -40,7 +40,11 @@ const call = exchangeWith(
 );
 const handshake = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'));
 
-function setUp(probes: DetectedEra[], plainAnswer: (exchange: Exchange) => Promise<Reply> = fine) {
+function setUp(
+  probes: ProbeVerdict[],
+  plainAnswer: (exchange: Exchange) => Promise<Reply> = fine,
+  bridgedAnswer: (exchange: Exchange) => Promise<Reply> = fine,
+) {
   const log: string[] = [];
   const time = createFakeTime();
   const { open } = createEraLinks({
@@ -48,16 +52,19 @@ function setUp(probes: DetectedEra[], plainAnswer: (exchange: Exchange) => Promi
     plain: () => fakeLink("plain", log, plainAnswer),
     bridges: {
       toModern: () => fakeLink("to-modern", log, fine),
-      toLegacy: () => fakeLink("to-legacy", log, fine),
+      toLegacy: () => fakeLink("to-legacy", log, bridgedAnswer),
     },
     probe: async () => {
       log.push("probe");
       return probes.shift() ?? "modern";
     },
     clock: time.clock,
+    onVerdict: (verdict) => log.push(`verdict ${verdict}`),
   });
   return { log, time, open };
 }
+
+const withoutVerdicts = (log: readonly string[]): string[] => log.filter((line) => !line.startsWith("verdict"));
 
 describe("links across the eras", () => {
   it("asks the upstream once, also when many requests come at the same time", async () => {
@@ -65,7 +72,7 @@ describe("links across the eras", () => {
     const link = open(modernScope, events);
     await Promise.all([link.request(call), link.request(call)]);
     await open(modernScope, events).request(call);
-    expect(log).toEqual(["probe", "plain tools/list", "plain tools/list", "plain tools/list"]);
+    expect(withoutVerdicts(log)).toEqual(["probe", "plain tools/list", "plain tools/list", "plain tools/list"]);
   });
 
   it("bridges modern requests to an older upstream, and asks again after a while, for servers get upgraded", async () => {
@@ -75,7 +82,13 @@ describe("links across the eras", () => {
     await link.request(call);
     await time.advance(11 * 60_000);
     await link.request(call);
-    expect(log).toEqual(["probe", "to-legacy tools/list", "to-legacy tools/list", "probe", "plain tools/list"]);
+    expect(withoutVerdicts(log)).toEqual([
+      "probe",
+      "to-legacy tools/list",
+      "to-legacy tools/list",
+      "probe",
+      "plain tools/list",
+    ]);
   });
 
   it("bridges a session whose handshake a modern-only upstream refuses, and later ones at once", async () => {
@@ -89,7 +102,13 @@ describe("links across the eras", () => {
     expect(reply.message?.kind).toBe("result");
     expect(first.resolvedLink?.incarnation).toBe("to-modern");
     await open(legacyScope, events).request(handshake);
-    expect(log).toEqual(["plain initialize", "probe", "plain closed", "to-modern initialize", "to-modern initialize"]);
+    expect(withoutVerdicts(log)).toEqual([
+      "plain initialize",
+      "plain closed",
+      "probe",
+      "to-modern initialize",
+      "to-modern initialize",
+    ]);
   });
 
   it("gives back the refusal of an upstream that is of no other era either", async () => {
@@ -99,7 +118,33 @@ describe("links across the eras", () => {
     const { log, open } = setUp(["legacy"], refuse);
     const reply = await open(legacyScope, events).request(handshake);
     expect(reply.message?.kind).toBe("error");
-    expect(log).toEqual(["plain initialize", "probe"]);
+    expect(withoutVerdicts(log)).toEqual(["plain initialize", "plain closed", "probe"]);
+  });
+
+  it("takes a silent upstream for legacy only once it has answered over the bridge", async () => {
+    const { log, open } = setUp(["silent"]);
+    const link = open(modernScope, events);
+    await link.request(call);
+    await link.request(call);
+    expect(log).toEqual(["probe", "verdict silent", "to-legacy tools/list", "verdict legacy", "to-legacy tools/list"]);
+  });
+
+  it("asks a silent upstream again after the older handshake failed too", async () => {
+    const fail = async (): Promise<Reply> => {
+      throw new GatewayError("upstream_timeout", "silent");
+    };
+    const { log, open } = setUp(["silent", "modern"], fine, fail);
+    const link = open(modernScope, events);
+    await expect(link.request(call)).rejects.toMatchObject({ code: "upstream_timeout" });
+    await link.request(call);
+    expect(log).toEqual([
+      "probe",
+      "verdict silent",
+      "to-legacy tools/list",
+      "probe",
+      "verdict modern",
+      "plain tools/list",
+    ]);
   });
 
   it("does not probe where nothing was said, only something failed", async () => {
@@ -155,7 +200,7 @@ describe("the probe", () => {
       throw new GatewayError("upstream_timeout", "");
     };
     await expect(probe(silent)).rejects.toMatchObject({ code: "upstream_timeout" });
-    expect(await probe(silent, true)).toBe("legacy");
+    expect(await probe(silent, true)).toBe("silent");
   });
 });
 

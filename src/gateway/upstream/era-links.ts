@@ -103,7 +103,7 @@ class ModernEraLink implements UpstreamLink {
 
   request(exchange: Exchange): Promise<Reply> {
     const link = this.#choose(exchange);
-    return isPromise(link) ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
+    return isPromise(link) || this.#eras.isAssumed ? this.#requestOnceKnown(link, exchange) : link.request(exchange);
   }
 
   async send(exchange: Exchange): Promise<Reply> {
@@ -118,6 +118,20 @@ class ModernEraLink implements UpstreamLink {
     const direct = this.#direct === undefined ? [] : [this.#direct];
     const links = [...direct, ...[...this.#bridges.values()].map(({ link }) => link)];
     await Promise.all([...this.#closing, ...links.map((link) => link.close(reason))]);
+  }
+
+  /** An upstream that did not answer the probe is shown to be legacy by its first answer over a bridge. */
+  async #requestOnceKnown(link: UpstreamLink | Promise<UpstreamLink>, exchange: Exchange): Promise<Reply> {
+    const chosen = await link;
+    try {
+      const reply = await chosen.request(exchange);
+      this.#eras.confirmLegacy();
+      return reply;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      if (failure.code !== "cancelled") this.#eras.forgetAssumption();
+      throw failure;
+    }
   }
 
   #choose(exchange: Exchange): UpstreamLink | Promise<UpstreamLink> {
@@ -178,16 +192,19 @@ function createLegacyEraLink(
   eras: EraDetector,
   { plain, bridges }: EraLinksDeps,
 ): UpstreamLink {
-  let isReplaced = false;
-  // The end of a link that was only tried is not the end of the session.
-  const triedEvents: LinkEvents = {
-    ...events,
-    closed: (error) => {
-      if (!isReplaced) events.closed(error);
-    },
-  };
-  let link = eras.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, triedEvents);
+  let link = eras.servesLegacy === false ? bridges.toModern(scope, events) : openPlain();
   let isDecided = eras.servesLegacy !== undefined;
+
+  /** The end of a link that was only tried is not the end of the session. */
+  function openPlain(): UpstreamLink {
+    const own = plain(scope, {
+      ...events,
+      closed: (error) => {
+        if (link === own) events.closed(error);
+      },
+    });
+    return own;
+  }
 
   async function handshake(exchange: Exchange): Promise<Reply> {
     let failure: GatewayError | undefined;
@@ -203,13 +220,15 @@ function createLegacyEraLink(
       failure = GatewayError.from(error);
       if (failure.details?.["upstreamStatus"] === undefined) throw failure;
     }
+    const tried = link;
+    link = openPlain();
+    // The process that refused the handshake is the one to probe.
+    if (tried.release === undefined) await tried.close("the upstream refused the handshake");
+    else await tried.release(true);
     if ((await eras.detect(exchange.principal)) === "modern") {
       eras.servesLegacy = false;
-      isReplaced = true;
-      const tried = link;
       link = bridges.toModern(scope, events);
       isDecided = true;
-      await tried.close("the upstream speaks only 2026-07-28");
       return link.request(exchange);
     }
     if (reply !== undefined) return reply;

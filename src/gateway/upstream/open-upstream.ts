@@ -8,7 +8,7 @@ import type { RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
 import type { Seals } from "../../lib/keys/sealing.ts";
-import { type Clock, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
+import { type Clock, limitKeyOf, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
@@ -28,13 +28,15 @@ import { createTransportDetectingLink, type DetectedTransport } from "./transpor
 import { probeEra } from "./era-detection.ts";
 import { createEraLinks } from "./era-links.ts";
 import { openFederation } from "./federated-upstream.ts";
-import type { LinkLimits, ModernSharing, OpenLink } from "./links.ts";
+import type { LinkLimits, LinkScope, ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials, openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/keys/pem.ts";
 
 /** An upstream that links can be opened to. */
 export interface OpenUpstream {
   readonly open: OpenLink;
+  /** Opens a link for one probe of the era; `open`, if absent. */
+  readonly openProbe?: OpenLink;
   readonly modernSharing: ModernSharing;
   readonly linkLimits: LinkLimits;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
@@ -146,13 +148,19 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
         clock,
         setTimer,
         newId,
-        open: () => upstream.open({ era: "modern", principal, session: undefined, capabilities: "{}" }, noEvents),
+        open: () => {
+          const scope: LinkScope = { era: "modern", principal, session: undefined, capabilities: "{}" };
+          return (upstream.openProbe ?? upstream.open)(scope, noEvents);
+        },
         silenceIsLegacy: upstream.http === undefined,
-        timeoutMs: route.timeouts.quick,
+        // Half of the caller's time where the other half may be needed for the older handshake.
+        timeoutMs: upstream.http === undefined ? route.timeouts.quick / 2 : route.timeouts.quick,
       }),
     clock,
-    onDetected: (era) => {
-      log.info({ route: route.name, era }, "detected upstream era");
+    onVerdict: (era) => {
+      if (era === "silent")
+        log.warn({ route: route.name }, "upstream did not answer `server/discover`; trying the legacy handshake");
+      else log.info({ route: route.name, era }, "detected upstream era");
     },
   });
   return { ...upstream, open: eras.open, seesHeaders: () => seesHeaders && eras.servesModern() !== false };
@@ -288,16 +296,23 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
     },
   };
   const context = (incarnation: string) => ({ type: "stdio", incarnation, command: config.command }) as const;
+  const ownerOf = (principal: Principal): string => (config.sharing === "shared" ? "" : limitKeyOf(principal));
   const openFor =
     (owner: string): OpenChannel =>
     (events) =>
       pool.open(events, owner === "" ? undefined : owner);
   const shared = createSharedLinks(openFor, { limits, context, setTimer: deps.setTimer, lingerMs });
   return {
+    // Not shared, so that its id is its own: a late answer is not taken for one to the next user of the process.
+    openProbe: ({ era, principal }, events) =>
+      createChannelLink(openFor(ownerOf(principal)), { era, isShared: false, limits, context }, events),
     open: ({ era, principal }, events) => {
       if (era === "modern" || config.sharing === "session") {
-        const open = openFor(config.sharing === "shared" ? "" : limitKeyOf(principal));
-        return createChannelLink(open, { era, isShared: era === "modern", limits, context }, events);
+        return createChannelLink(
+          openFor(ownerOf(principal)),
+          { era, isShared: era === "modern", limits, context },
+          events,
+        );
       }
       return shared.open(config.sharing === "principal" ? principal.id : "", events);
     },

@@ -14,6 +14,7 @@ const backoff = { firstMs: 100, maxMs: 1000, loopAfter: 3, forgetMs: 5000 };
 /** A process that exists in name only. */
 interface FakeChild {
   readonly events: ChannelEvents;
+  readonly sent: string[];
   crash(): void;
 }
 
@@ -67,6 +68,7 @@ function createWorld(options: Partial<ChildPoolOptions> = {}, deps: Partial<Chil
 }
 
 function createFakeChild(events: ChannelEvents): { channel: ChildChannel; fake: FakeChild } {
+  const sent: string[] = [];
   let exit: ChildExit | undefined;
   const end = (facts: ChildExit): void => {
     exit = facts;
@@ -79,11 +81,11 @@ function createFakeChild(events: ChannelEvents): { channel: ChildChannel; fake: 
     get exit() {
       return exit;
     },
-    send() {},
+    send: (message) => void sent.push(message.toString()),
     close: async () => end({ code: 0, signal: undefined, byItself: false, stderr: [] }),
   };
   const crash = (): void => end({ code: 1, signal: undefined, byItself: true, stderr: ["no database"] });
-  return { channel, fake: { events, crash } };
+  return { channel, fake: { events, sent, crash } };
 }
 
 async function rejection(promise: Promise<unknown>): Promise<GatewayError> {
@@ -124,6 +126,38 @@ describe("a pool of children", () => {
     const third = rejection(pool.open(listen(), "ann"));
     await pass(10_000);
     expect(await third).toMatchObject({ code: "rate_limited", details: { limit: 1, retryAfter: 5 } });
+  });
+
+  it("gives a released child to the next one, also of another owner and at the limit", async () => {
+    const { pool, started } = createWorld({ maxChildren: 1, maxPerOwner: 1 });
+    const first = await pool.open(listen(), "ann");
+    await first.release?.(false);
+    const heard = listen();
+    await pool.open(heard, "bob");
+    started[0]?.events.message(Buffer.from("{}"));
+    expect([started.length, pool.size, heard.messages]).toEqual([1, 1, ["{}"]]);
+    expect(await rejection(pool.open(listen(), "ann"))).toMatchObject({ code: "overloaded" });
+  });
+
+  it("stops a released child that nobody takes", async () => {
+    const { pool, pass } = createWorld();
+    await (await pool.open(listen(), "ann")).release?.(true);
+    await pass(5000);
+    expect(pool.size).toBe(0);
+  });
+
+  it("replaces a released child that exits before it answers, and sends again what it was sent", async () => {
+    const { pool, started, pass } = createWorld();
+    await (await pool.open(listen())).release?.(true);
+    const heard = listen();
+    const lent = await pool.open(heard);
+    await lent.send(Buffer.from("initialize"));
+    started[0]?.crash();
+    await pass(backoff.firstMs);
+    started[1]?.events.message(Buffer.from("{}"));
+    expect([started.length, started[1]?.sent, heard.order]).toEqual([2, ["initialize"], ["message"]]);
+    started[1]?.crash();
+    expect(heard.order).toEqual(["message", "closed"]);
   });
 
   it("hands the messages of a child to the one who asked for it", async () => {

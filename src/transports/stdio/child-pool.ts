@@ -1,8 +1,10 @@
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import { KeyedCounter } from "../../lib/keyed-counter.ts";
-import type { ChannelEvents } from "../transport.ts";
+import type { Channel, ChannelEvents } from "../transport.ts";
 import { type ChildChannel, type ChildExit, exitCause, exitText } from "./child.ts";
+import { createRestartBackoff, defaultRestartBackoff, type RestartBackoffOptions } from "./restart-backoff.ts";
+import { type ChildUser, createSpareChildren } from "./spare-children.ts";
 
 export interface ChildPoolOptions {
   /** Most processes at once, including those starting and stopping. */
@@ -30,9 +32,9 @@ export interface ChildPool {
   /**
    * Starts a process for a new scope, after a delay if the last one crashed or the owner's last one is still stopping.
    * Rejects with `overloaded` or `rate_limited` at a limit, with the error of the start, or with the last crash if the
-   * server keeps crashing.
+   * server keeps crashing. A process that was released is given out before another is started.
    */
-  open(events: ChannelEvents, owner?: string): Promise<ChildChannel>;
+  open(events: ChannelEvents, owner?: string): Promise<Channel>;
   /** Stops all processes and refuses new ones; resolves when all have exited. */
   close(reason: string): Promise<void>;
 }
@@ -43,6 +45,9 @@ const fullRetrySeconds = 5;
 /** How long a new process waits for one of the same owner that is stopping; longer than a stop takes. */
 const ownerWaitMs = 10_000;
 
+/** How long a released process waits for its next user. */
+const spareMs = 5000;
+
 /** Creates an empty pool; processes are started on demand. */
 export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps): ChildPool {
   const { maxChildren, maxPerOwner = maxChildren } = options;
@@ -50,7 +55,8 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
   const backoff = createRestartBackoff(options.backoff ?? defaultRestartBackoff, clock);
   const children = new Set<ChildChannel>();
   const owners = new KeyedCounter();
-  const waiting = new Set<() => void>();
+  const spares = createSpareChildren({ setTimer, keepMs: spareMs });
+  const pauses = createPauses(setTimer);
   const starts = new Set<Promise<unknown>>();
   let size = 0;
   let lastExit: ChildExit | undefined;
@@ -62,16 +68,6 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     deps.onSize?.(size);
   }
 
-  /** Waits so long, or until a process exits or the pool is closed. */
-  async function pause(milliseconds: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = setTimer(milliseconds, resolve);
-    waiting.add(resolve);
-    await promise;
-    cancel();
-    waiting.delete(resolve);
-  }
-
   /** Counts one more process of an owner, when there is room for it. */
   async function enter(owner: string): Promise<void> {
     const until = clock.now() + ownerWaitMs;
@@ -79,7 +75,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
       const leftMs = until - clock.now();
       if (closed !== undefined) throw closedError();
       if (leftMs <= 0) throw ownFullError(maxPerOwner);
-      await pause(leftMs);
+      await pauses.wait(leftMs);
     }
   }
 
@@ -87,33 +83,37 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
   async function waitForBackoff(): Promise<void> {
     while (closed === undefined && backoff.waitMs > 0) {
       if (backoff.isLoop) throw loopError(backoff.crashes, backoff.waitMs, lastExit);
-      await pause(backoff.waitMs);
+      await pauses.wait(backoff.waitMs);
     }
     if (closed !== undefined) throw closedError();
     backoff.trying();
   }
 
-  async function startOne(events: ChannelEvents, owner: string | undefined): Promise<ChildChannel> {
+  async function startOne(first: ChildUser): Promise<Channel> {
+    const handover = spares.createHandover(first, (owner) => {
+      if (owner !== undefined) owners.remove(owner);
+      pauses.endAll();
+    });
     let child: ChildChannel | undefined;
     child = await deps.start({
       message(bytes) {
         backoff.working();
-        events.message(bytes);
+        handover.events.message(bytes);
       },
-      malformed: (bytes, reason) => events.malformed(bytes, reason),
+      malformed: (bytes, reason) => handover.events.malformed(bytes, reason),
       closed(error) {
-        if (child !== undefined) onExit(child, owner);
-        events.closed(error);
+        if (child !== undefined) onExit(child, handover.owner);
+        handover.events.closed(error);
       },
     });
     children.add(child);
-    return child;
+    return handover.channelOf(child);
   }
 
   function leave(owner: string | undefined): void {
     resize(-1);
     if (owner !== undefined) owners.remove(owner);
-    for (const wake of waiting) wake();
+    pauses.endAll();
   }
 
   function onExit(child: ChildChannel, owner: string | undefined): void {
@@ -126,18 +126,18 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     deps.onCrash?.(exit);
   }
 
-  async function openOne(events: ChannelEvents, owner: string | undefined): Promise<ChildChannel> {
+  async function openOne(user: ChildUser): Promise<Channel> {
     try {
       await waitForBackoff();
-      return await startOne(events, owner);
+      return await startOne(user);
     } catch (error) {
-      leave(owner);
+      leave(user.owner);
       throw GatewayError.from(error);
     }
   }
 
   async function closeAll(reason: string): Promise<void> {
-    for (const wake of waiting) wake();
+    pauses.endAll();
     await Promise.allSettled(starts);
     await Promise.all([...children].map((child) => child.close(reason)));
   }
@@ -146,30 +146,52 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     return new GatewayError("shutting_down", `no more server processes are started: ${closeReason}`);
   }
 
+  async function open(events: ChannelEvents, owner?: string): Promise<Channel> {
+    if (closed !== undefined) throw closedError();
+    if (owner !== undefined) await enter(owner);
+    const spare = spares.take({ events, owner }, (own) => open(own, owner));
+    if (spare !== undefined) return spare;
+    if (size >= maxChildren) {
+      if (owner !== undefined) owners.remove(owner);
+      throw fullError(maxChildren);
+    }
+    resize(1);
+    const start = openOne({ events, owner });
+    starts.add(start);
+    try {
+      return await start;
+    } finally {
+      starts.delete(start);
+    }
+  }
+
   return {
     get size() {
       return size;
     },
-    async open(events, owner) {
-      if (closed !== undefined) throw closedError();
-      if (owner !== undefined) await enter(owner);
-      if (size >= maxChildren) {
-        if (owner !== undefined) owners.remove(owner);
-        throw fullError(maxChildren);
-      }
-      resize(1);
-      const start = openOne(events, owner);
-      starts.add(start);
-      try {
-        return await start;
-      } finally {
-        starts.delete(start);
-      }
-    },
+    open,
     close(reason) {
       if (closed === undefined) closeReason = reason;
       closed ??= closeAll(reason);
       return closed;
+    },
+  };
+}
+
+/** Waits that can be ended early. */
+function createPauses(setTimer: SetTimer) {
+  const waiting = new Set<() => void>();
+  return {
+    async wait(milliseconds: number): Promise<void> {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const cancel = setTimer(milliseconds, resolve);
+      waiting.add(resolve);
+      await promise;
+      cancel();
+      waiting.delete(resolve);
+    },
+    endAll(): void {
+      for (const resolve of waiting) resolve();
     },
   };
 }
@@ -197,79 +219,4 @@ function loopError(crashes: number, waitMs: number, exit: ChildExit | undefined)
       ...(exit === undefined ? {} : { cause: exitCause(exit) }),
     },
   );
-}
-
-/** Delays between restarts of a server that keeps crashing. */
-export interface RestartBackoffOptions {
-  /** After the first crash; doubles with each further one. */
-  readonly firstMs: number;
-  readonly maxMs: number;
-  /** After this many crashes callers are refused instead of kept waiting. */
-  readonly loopAfter: number;
-  /** Crashes further apart than this are not counted together. */
-  readonly forgetMs: number;
-}
-
-/** Counts the crashes of a server. */
-export interface RestartBackoff {
-  /** Milliseconds until a start may be tried again. */
-  readonly waitMs: number;
-  /** Crashes in a row. */
-  readonly crashes: number;
-  readonly isLoop: boolean;
-  /** A process crashed. */
-  crashed(): void;
-  /** A start is being tried. After too many crashes other starts wait for its outcome. */
-  trying(): void;
-  /** A process works: no delay, though the next crash still counts as one in a row. */
-  working(): void;
-}
-
-const defaultRestartBackoff: RestartBackoffOptions = {
-  firstMs: 250,
-  maxMs: 30_000,
-  loopAfter: 5,
-  forgetMs: 60_000,
-};
-
-export function createRestartBackoff(options: RestartBackoffOptions, clock: Clock): RestartBackoff {
-  const { firstMs, maxMs, loopAfter, forgetMs } = options;
-  let crashes = 0;
-  let lastCrash = Number.NEGATIVE_INFINITY;
-  let nextTry = Number.NEGATIVE_INFINITY;
-
-  function forgetOld(): void {
-    if (clock.now() - lastCrash > forgetMs) crashes = 0;
-  }
-
-  function postpone(): void {
-    nextTry = clock.now() + Math.min(firstMs * 2 ** (crashes - 1), maxMs);
-  }
-
-  return {
-    get waitMs() {
-      return Math.max(0, nextTry - clock.now());
-    },
-    get crashes() {
-      forgetOld();
-      return crashes;
-    },
-    get isLoop() {
-      forgetOld();
-      return crashes >= loopAfter;
-    },
-    crashed() {
-      forgetOld();
-      crashes += 1;
-      lastCrash = clock.now();
-      postpone();
-    },
-    trying() {
-      forgetOld();
-      if (crashes >= loopAfter) postpone();
-    },
-    working() {
-      nextTry = Number.NEGATIVE_INFINITY;
-    },
-  };
 }

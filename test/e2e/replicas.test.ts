@@ -1,9 +1,10 @@
 // Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
 import { randomBytes } from "node:crypto";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
+import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import type { UpstreamStream } from "../support/fake-upstream.ts";
@@ -17,7 +18,6 @@ import { connectV1 } from "../support/v1-client.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 const pong: Answering = (call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} });
-const patience = { timeout: 25_000, interval: 100 };
 const newSecret = (): string => randomBytes(32).toString("base64url");
 
 /** What replicas have in common. */
@@ -37,10 +37,10 @@ async function openPair(redis: RedisServer, upstream: ConfigInput["upstream"]) {
   const two = stack.use(await openGateway(config));
   const proxy = stack.use(await startRoundRobin([one.origin, two.origin]));
   // Each reads once a second who is there.
-  await vi.waitFor(async () => expect(await readPeers(redis)).toHaveLength(2), patience);
-  await vi.waitFor(async () => {
+  await eventually(async () => expect(await readPeers(redis)).toHaveLength(2));
+  await eventually(async () => {
     for (const { gateway } of [one, two]) expect(gateway.metrics()).toMatch(/^headgate_peers 1$/mu);
-  }, patience);
+  });
   return { one, two, proxy, config, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
@@ -90,10 +90,10 @@ describe("two gateways that know each other", () => {
     expect(await nextMessage(call)).toMatchObject({ id: "question", method: "roots/list" });
     const answer = { jsonrpc: "2.0", id: "question", result: { roots: [] } };
     expect(await post(pair.two.url, answer, session.headers)).toMatchObject({ status: 202 });
-    await vi.waitFor(() => {
+    await eventually(() => {
       const answered = upstream.calls.some(({ json }) => Reflect.get(Object(json), "id") === "question");
       expect(answered).toBe(true);
-    }, patience);
+    });
   });
 
   it("bring a resumed stream to the gateway that sent its events", async () => {
@@ -132,7 +132,7 @@ describe("two gateways that know each other", () => {
     const session = await openSession(pair.one.url);
     expect((await post(pair.two.url, ping, session.headers)).status).toBe(200);
     expect((await exchange(pair.two.url, { method: "DELETE", headers: session.headers })).status).toBe(200);
-    await vi.waitFor(async () => expect((await post(pair.one.url, ping, session.headers)).status).toBe(404), patience);
+    await eventually(async () => expect((await post(pair.one.url, ping, session.headers)).status).toBe(404));
     // A gateway that was not there learns it from the store.
     await using three = await openGateway(pair.config);
     expect((await post(three.url, ping, session.headers)).status).toBe(404);
@@ -189,6 +189,27 @@ describe("the store that gateways share", () => {
   });
 });
 
+describe("a session with a process", () => {
+  it("goes on at its owner while the store is away; if that has gone too, the client is told when to try again", async () => {
+    await using redis = await startRedis();
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    const config = shared(redis, { command, args });
+    await using owner = await openGateway(config);
+    await using stranger = await openGateway(config);
+    const session = await openSession(owner.url);
+    const call = toolCall(1, "test_simple_text");
+    await eventually(async () => expect((await post(stranger.url, call, session.headers)).status).toBe(200));
+    await redis.stop();
+    for (const { url } of [owner, stranger]) expect((await post(url, call, session.headers)).status).toBe(200);
+    // Its process cannot be reached any more, and nobody can say who serves the session now.
+    await owner.gateway.close();
+    const refused = await post(stranger.url, call, session.headers);
+    expect(refused).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
+    await redis.start();
+    await eventually(async () => expect((await post(stranger.url, call, session.headers)).status).toBe(200));
+  });
+});
+
 describe("a gateway of several that is killed", () => {
   it("loses no session: HTTP servers go on elsewhere at once, processes begin anew when its lease has ended", async () => {
     await using redis = await startRedis();
@@ -207,7 +228,7 @@ describe("a gateway of several that is killed", () => {
     const at = async (route: string, headers: Readonly<Record<string, string>>) =>
       post(`${two.origin}/${route}/mcp`, call, headers);
     expect(await at("web", web.headers)).toMatchObject({ status: 200 });
-    await vi.waitFor(async () => expect((await at("local", local.headers)).status).toBe(200), patience);
+    await eventually(async () => expect((await at("local", local.headers)).status).toBe(200));
     await one.start();
   });
 });

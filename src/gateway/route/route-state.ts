@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { RouteConfig } from "../../config/config.ts";
 import type { Guard, Interceptor } from "../../core/pipeline.ts";
+import { createSharedPace } from "../../lib/clock.ts";
 import { newestModern } from "../../protocol/revisions.ts";
 import type { GatewayContext } from "../context.ts";
 import { createObservedRoute, type PassThroughHandler } from "../passthrough/observed-route.ts";
@@ -71,8 +72,7 @@ export function openRouteState(
 ): RouteState {
   const { context, policies } = deps;
   const isSame = (key: "rates" | "policy"): boolean => isDeepStrictEqual(before?.config[key], config[key]);
-  const rateGuard =
-    before !== undefined && isSame("rates") ? before.rateGuard : createRateGuard(config.rates, context.clock.now);
+  const rateGuard = before !== undefined && isSame("rates") ? before.rateGuard : openRateGuard(config, context);
   const policy = before !== undefined && isSame("policy") ? before.policy : openPolicy(config, policies);
   if (policy !== undefined && policy !== before?.policy) opened.push(policy);
   const identity = upstreamIdentityOf(config);
@@ -83,6 +83,12 @@ export function openRouteState(
   opened.push(upstream);
   const health = createUpstreamHealth(config.name, context.metrics, context.clock);
   return { config, identity, upstream, passThrough, health, rateGuard, policy };
+}
+
+/** Several gateways share each rate out among them, by the number of those last known to be alive. */
+function openRateGuard({ rates }: RouteConfig, { clock, cluster }: GatewayContext): Guard | undefined {
+  const now = cluster === undefined ? clock.now : createSharedPace(clock.now, () => cluster.peers.size + 1);
+  return createRateGuard(rates, now);
 }
 
 function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<RouteState, "upstream" | "passThrough"> {

@@ -122,12 +122,16 @@ export interface UpstreamTarget {
   readonly member: string;
   /** What the message is about, as that server writes it; empty if it is about nothing. */
   readonly name: string;
+  /** What the message is about, as the client writes it: for another name this target is not valid. */
+  readonly subject?: string | undefined;
 }
 
 /** State that an exchange shares with all its copies. */
 export interface Tracking {
   /** Where several servers are behind a route: the one that this is about. */
   upstream?: UpstreamTarget;
+  /** Where several servers are behind a route: whose the resources are that a `subscriptions/listen` request names. */
+  subscriptions?: ReadonlyMap<string, UpstreamTarget | undefined>;
   /** Where several servers are behind a route: what the name of a list entry stands for. */
   entryTarget?: (principal: Principal, kind: string, name: string) => UpstreamTarget | undefined;
   /** The entry among the pending requests; opaque to everything else. */

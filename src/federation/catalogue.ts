@@ -124,7 +124,8 @@ export class Catalogue {
     // A server without such lists is not ill.
     if (code === -32601) return { type: "absent" };
     if (code === -32602 && cursor !== undefined) return { type: "bad-cursor" };
-    return { type: "failed", reason: memberString(message, "error.message") ?? `the server answered error ${code}` };
+    // Without the server's words: the reason stands in lists of others, and they may name what is internal.
+    return { type: "failed", reason: `the server answered error ${code}` };
   }
 }
 

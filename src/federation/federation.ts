@@ -2,8 +2,9 @@ import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
 import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
-import { memberString, memberValue } from "../protocol/json/read.ts";
+import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
+import { methodFacts } from "../protocol/methods.ts";
 import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./advertised-names.ts";
 import { capabilityOf, createEntryReader, type EntryReader } from "./catalogue-entries.ts";
 import { createListCursors, type ListCursors } from "./list-cursor.ts";
@@ -11,7 +12,7 @@ import { type ListFacts, listFacts } from "./list-facts.ts";
 import type { Degraded } from "./list-filler.ts";
 import { createRequestStates, type RequestStates, taskTarget } from "./member-messages.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
-import type { ServerFacts } from "./server-facts.ts";
+import { offersExtension, type ServerFacts } from "./server-facts.ts";
 import { overrideCall } from "./tool-overrides.ts";
 import { UriOwners } from "./uri-owners.ts";
 
@@ -98,7 +99,7 @@ export class Federation {
       case "tasks/result":
         return this.#task(memberString(message, "params.taskId"));
       default:
-        return none;
+        return methodFacts(message.method) === undefined ? this.#extension(message.method) : none;
     }
   }
 
@@ -109,6 +110,14 @@ export class Federation {
       return exchange;
     const override = this.names.overrideOf(memberString(message, "params.name") ?? "");
     return override === undefined ? exchange : overrideCall(exchange, message, override);
+  }
+
+  /** Whose the resources are that a `subscriptions/listen` request names; undefined where that is not known. */
+  async subscriptionTargets(exchange: Exchange): Promise<ReadonlyMap<string, Target | undefined>> {
+    const uris = [...new Set(subscribedUris(exchange.message))];
+    const owners = uris.map(async (uri) => onlyOne(await this.#located(exchange, uri))[0]);
+    const targets = await Promise.all(owners);
+    return new Map(uris.map((uri, index) => [uri, targets[index]]));
   }
 
   /** What the entry of a list stands for; undefined if it is not known. */
@@ -164,6 +173,12 @@ export class Federation {
     return target === undefined || !this.#members.has(target.member) ? none : [target];
   }
 
+  /** A method of an extension goes to the one member that offers it. */
+  #extension(method: string): readonly Target[] {
+    const offering = [...this.facts].filter(([, facts]) => offersExtension(facts, method));
+    return onlyOne(offering.map(([member]) => ({ member, name: "" })));
+  }
+
   /** Members that have a capability, or may have it because nobody has reached them yet. */
   #membersWith(capability: string): readonly string[] {
     return [...this.#members.keys()].filter((name) => {
@@ -181,7 +196,25 @@ function targetsIn(resolution: Resolution): readonly Target[] {
   return resolution.type === "target" ? [resolution.target] : none;
 }
 
-/** A completion must not be asked of servers that the reference is not about. */
+/** What a request is about, as clients write it; undefined if it is about nothing. */
+export function subjectOf(message: Message): string | undefined {
+  if (message.method === "completion/complete") return memberSource(message, "params.ref");
+  const target = methodFacts(message.method ?? "")?.target;
+  if (target === undefined) return undefined;
+  return memberString(
+    message,
+    target === "resource" ? "params.uri" : target === "task" ? "params.taskId" : "params.name",
+  );
+}
+
+/** The resources that a `subscriptions/listen` request names. */
+export function subscribedUris(message: Message): readonly string[] {
+  const wanted: unknown = memberValue(message, "params.notifications");
+  const uris: unknown = isObject(wanted) ? wanted["resourceSubscriptions"] : undefined;
+  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string") : [];
+}
+
+/** Neither a completion nor a subscription may be sent to servers that it is not about. */
 function onlyOne(targets: readonly Target[]): readonly Target[] {
   return targets.length === 1 ? targets : none;
 }

@@ -68,12 +68,13 @@ function make(
     ...more[name],
   }));
   const names = new AdvertisedNames({ members, separator: "__", nameLength: 64 });
+  const uris = new UriOwners(members);
   const catalogues = new Map(
     members.map((member) => [
       member.name,
       new Catalogue({
         clock: time.clock,
-        reader: createEntryReader(member, names, new UriOwners(members)),
+        reader: createEntryReader(member, names, uris),
         ask: async (_exchange, _method, cursor) => answers[member.name]?.(cursor) ?? { message: undefined },
         freshness: () => freshMs,
       }),
@@ -82,6 +83,7 @@ function make(
   const filler = new ListFiller({
     options: { members, listing: { wait: 3000, stale: 600_000, page: 1000, partial: "allow", ...listing } },
     names,
+    uris,
     clock: time.clock,
     setTimer: time.setTimer,
     catalogueOf: ({ name }) => {
@@ -141,7 +143,7 @@ describe("a list of several servers", () => {
   it.each<[string, Answer, readonly string[], string]>([
     ["is unreachable", failing("connection refused"), [], "connection refused"],
     ["answers 429", failing("the upstream answered 429"), [], "the upstream answered 429"],
-    ["answers an error", erring(-32603, "broken"), [], "broken"],
+    ["answers an error", erring(-32603, "broken"), [], "the server answered error -32603"],
     ["never answers", () => new Promise(() => {}), [], "the server did not answer in time"],
     ["repeats its cursor", async () => page(["x"], "same"), ["bad__x"], "the server's cursor does not advance"],
     [

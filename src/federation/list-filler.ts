@@ -6,6 +6,7 @@ import type { CatalogueEntry } from "./catalogue-entries.ts";
 import type { ListPlace } from "./list-cursor.ts";
 import type { ListFacts } from "./list-facts.ts";
 import type { FederationOptions, ListingOptions, MemberOptions } from "./member-options.ts";
+import type { UriOwners } from "./uri-owners.ts";
 
 /** A member that a list lacks, or shows as it was earlier. */
 export interface Degraded {
@@ -31,6 +32,7 @@ export interface ListFillerDeps {
   readonly clock: Clock;
   readonly options: Pick<FederationOptions, "members" | "listing">;
   readonly names: AdvertisedNames;
+  readonly uris: Pick<UriOwners, "isShadowed">;
   readonly setTimer: SetTimer;
   /** What a member has listed to the caller of an exchange. */
   readonly catalogueOf: (member: MemberOptions, exchange: Exchange) => Catalogue;
@@ -138,6 +140,9 @@ export class ListFiller {
 
   #shown(filling: Filling, member: MemberOptions, entries: readonly CatalogueEntry[]): CatalogueEntry[] {
     const { named } = filling.facts;
+    // A URI is read at the first member that lists it, so only its entry is offered: rules about it judge no other.
+    if (filling.facts.capability === "resources")
+      return entries.filter(({ name }) => !this.#deps.uris.isShadowed(member, name));
     if (named === undefined) return [...entries];
     const unlisted = member.prefix === "" ? this.#deps.names.unlisted(named) : [];
     if (unlisted.length > 0) {

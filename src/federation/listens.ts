@@ -4,7 +4,6 @@ import type { Reply } from "../core/pipeline.ts";
 import { resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../lib/is-object.ts";
-import { isPromise } from "../lib/is-promise.ts";
 import { memberValue } from "../protocol/json/read.ts";
 import { type Message, replaceIds, type RequestMessage } from "../protocol/message.ts";
 import { cancelledError, type UpstreamLink } from "../transports/transport.ts";
@@ -89,7 +88,7 @@ export class Listens {
   async listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     const wanted: unknown = memberValue(request, "params.notifications");
     if (!isObject(wanted)) throw new GatewayError("invalid_params", "params.notifications must be an object");
-    const filters = await this.#split(exchange, wanted);
+    const filters = this.#split(exchange, wanted);
     const { federation, wholeList } = this.#deps;
     const listen: Listen = {
       exchange,
@@ -162,17 +161,16 @@ export class Listens {
   }
 
   /** The filter of each member: all lists that are asked for, and those resources and tasks that are its own. */
-  async #split(
-    exchange: Exchange,
+  #split(
+    { tracking }: Exchange,
     wanted: Readonly<Record<string, unknown>>,
-  ): Promise<ReadonlyMap<MemberOptions, Readonly<Record<string, unknown>>>> {
+  ): ReadonlyMap<MemberOptions, Readonly<Record<string, unknown>>> {
     const { federation } = this.#deps;
     const lists = Object.fromEntries(
       Object.keys(listKeys).flatMap((key) => (wanted[key] === true ? [[key, true]] : [])),
     );
-    const uris = await Promise.all(
-      stringsIn(wanted["resourceSubscriptions"]).map((uri) => this.#ownerOf(exchange, uri)),
-    );
+    // Looked up before the policy decided about each.
+    const uris = stringsIn(wanted["resourceSubscriptions"]).map((uri) => tracking.subscriptions?.get(uri));
     const tasks = stringsIn(wanted["taskIds"]).flatMap((id) => taskTarget(id) ?? []);
     return new Map(
       federation.options.members.flatMap((member) => {
@@ -186,13 +184,6 @@ export class Listens {
         return Object.keys(filter).length === 0 ? [] : [[member, filter] as const];
       }),
     );
-  }
-
-  async #ownerOf(exchange: Exchange, uri: string) {
-    const request = createOwnRequest(exchange, "resources/subscribe", [`"uri":${JSON.stringify(uri)}`]);
-    const targets = this.#deps.federation.targetsOf(createOwnExchange(exchange, request));
-    const [only, another] = isPromise(targets) ? await targets : targets;
-    return another === undefined ? only : undefined;
   }
 
   #start(part: ListeningMember): void {

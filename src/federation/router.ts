@@ -11,13 +11,13 @@ import { revisions } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import type { Target } from "./advertised-names.ts";
 import type { Catalogue } from "./catalogue.ts";
-import type { Federation, ListSource } from "./federation.ts";
+import { type Federation, type ListSource, subjectOf } from "./federation.ts";
 import { type ListFacts, listFactsOf } from "./list-facts.ts";
 import { type FilledPage, ListFiller } from "./list-filler.ts";
 import { withAdvertisedTasks, withReference, withString } from "./member-messages.ts";
 import type { MemberOptions } from "./member-options.ts";
 import { mentionedUris } from "./mentioned-uris.ts";
-import { offersExtension, serverInfoOf } from "./server-facts.ts";
+import { serverInfoOf } from "./server-facts.ts";
 
 /** The connections of one client to the members. */
 export interface MemberLinks {
@@ -38,12 +38,13 @@ export class Router implements ListSource {
   readonly #filler: ListFiller;
 
   constructor(federation: Federation, links: MemberLinks) {
-    const { options, names, clock, setTimer } = federation;
+    const { options, names, uris, clock, setTimer } = federation;
     this.#federation = federation;
     this.#links = links;
     this.#filler = new ListFiller({
       options,
       names,
+      uris,
       clock,
       setTimer,
       catalogueOf: (member, exchange) => links.catalogueOf(member, exchange),
@@ -58,13 +59,15 @@ export class Router implements ListSource {
   request(exchange: Exchange, message: RequestMessage): Promise<Reply> {
     const { method } = message;
     const known = exchange.tracking.upstream;
-    if (known !== undefined) return this.#toTarget(exchange, message, { member: known.member, name: known.name });
-    const list = listFactsOf(method);
+    const list = known === undefined ? listFactsOf(method) : undefined;
     if (list !== undefined) return this.#list(exchange, message, list);
+    // The target was looked up before the policy decided. Looking again now could find one that it knew nothing about.
+    if (known === undefined || known.subject === subjectOf(message)) return this.#toTarget(exchange, message, known);
+    // The policy has written another name.
     const targets = this.#federation.targetsOf(exchange);
     return isPromise(targets)
-      ? targets.then((late) => this.#toFirst(exchange, message, late))
-      : this.#toFirst(exchange, message, targets);
+      ? targets.then(([late]) => this.#toTarget(exchange, message, late))
+      : this.#toTarget(exchange, message, targets[0]);
   }
 
   /** The whole list as this client would read it, for comparing. */
@@ -79,29 +82,13 @@ export class Router implements ListSource {
     return entries;
   }
 
-  #toFirst(exchange: Exchange, message: RequestMessage, [target]: readonly Target[]): Promise<Reply> {
-    if (target !== undefined) return this.#toTarget(exchange, message, target);
-    if (methodFacts(message.method) !== undefined)
-      return Promise.resolve({ message: unknownTarget(exchange, message) });
-    return this.#toExtension(exchange, message);
-  }
-
-  /** A method of an extension goes to the one member that offers it. */
-  #toExtension(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const { options, facts } = this.#federation;
-    const [only, another] = options.members.filter(({ name }) => {
-      const known = facts.get(name);
-      return known !== undefined && offersExtension(known, message.method);
-    });
-    if (only === undefined || another !== undefined)
+  #toTarget(exchange: Exchange, message: RequestMessage, target: Target | undefined): Promise<Reply> {
+    const member = target === undefined ? undefined : this.#federation.member(target.member);
+    if (target !== undefined && member !== undefined)
+      return this.#forward(exchange, member, toMember(message, target.name));
+    if (methodFacts(message.method) === undefined)
       return Promise.reject(new GatewayError("method_not_found", `method not found: ${message.method}`));
-    return this.#forward(exchange, only, message);
-  }
-
-  #toTarget(exchange: Exchange, message: RequestMessage, { member: name, name: own }: Target): Promise<Reply> {
-    const member = this.#federation.member(name);
-    if (member === undefined) return Promise.resolve({ message: unknownTarget(exchange, message) });
-    return this.#forward(exchange, member, toMember(message, own));
+    return Promise.resolve({ message: unknownTarget(exchange, message) });
   }
 
   /** Sends a request to a member, in its words. Not `async`: it is on the way of every call. */

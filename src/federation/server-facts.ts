@@ -16,8 +16,8 @@ export interface ServerFacts {
 /** Reads the answer of a member to `initialize` or `server/discover`; throws when it is none. */
 export function parseServerFacts(answer: Message | undefined): ServerFacts {
   if (answer?.kind === "error") {
-    const text = memberString(answer, "error.message") ?? `error ${memberInteger(answer, "error.code")}`;
-    throw new GatewayError("upstream_invalid", `the server refused the handshake: ${text}`);
+    const problem = `the server refused the handshake with error ${memberInteger(answer, "error.code")}`;
+    throw new GatewayError("upstream_invalid", problem, { cause: memberString(answer, "error.message") });
   }
   const capabilities = answer === undefined ? undefined : memberValue(answer, "result.capabilities");
   if (answer === undefined || !isObject(capabilities))

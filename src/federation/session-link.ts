@@ -2,6 +2,7 @@ import type { Exchange, TransportContext } from "../core/exchange.ts";
 import { noReply, type Reply } from "../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
+import { spanOf } from "../protocol/json/outline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
@@ -56,6 +57,8 @@ export class FederatedSessionLink implements UpstreamLink {
   readonly #questions = new Map<string, Question>();
   /** Requests of the client that run at a member. */
   readonly #running = new Map<string, MemberOptions>();
+  /** The progress tokens of those requests. */
+  readonly #progress = new Map<string, MemberOptions>();
   #handshake: Exchange | undefined;
   #level: string | undefined;
   #asked = 0;
@@ -72,9 +75,13 @@ export class FederatedSessionLink implements UpstreamLink {
       catalogueOf: ({ name }) => this.#member(name).catalogue,
       began: ({ message }, member) => {
         const key = message.id?.key ?? "";
+        const hasToken = spanOf(message.outline, "params._meta.progressToken") !== undefined;
+        const token = hasToken ? metadataOf(message).progressToken?.key : undefined;
         this.#running.set(key, member);
+        if (token !== undefined) this.#progress.set(token, member);
         return () => {
           this.#running.delete(key);
+          if (token !== undefined) this.#progress.delete(token);
         };
       },
       listed: (facts, entries) => {
@@ -298,6 +305,9 @@ export class FederatedSessionLink implements UpstreamLink {
       const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(own[0].slice(2)) }]);
       return this.#events.message(cancelled, related, context, member.name);
     }
+    // Tokens are the client's and easy to guess: a member does not report about the call of another.
+    const reported = method === "notifications/progress" ? metadataOf(message).related?.id.key : undefined;
+    if (reported !== undefined && (this.#progress.get(reported) ?? member) !== member) return undefined;
     const shown =
       method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
     return this.#events.message(shown, related, context, member.name);

@@ -4,6 +4,7 @@ import { synthesizeRequest } from "../core/synthesize.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../lib/is-object.ts";
 import { changeMembers, insertMember, replaceMember } from "../protocol/json/edit.ts";
+import { findAmbiguousName, knownNames } from "../protocol/json/folded-names.ts";
 import { spanOf } from "../protocol/json/outline.ts";
 import { memberType, memberValue } from "../protocol/json/read.ts";
 import type { RequestMessage } from "../protocol/message.ts";
@@ -72,8 +73,10 @@ function overrideSchema(schema: unknown, args: ToolOverride["arguments"]): JsonO
 /** The call with the arguments that its server gets. Throws if the client sent a value that it may not. */
 export function overrideCall(exchange: Exchange, message: RequestMessage, override: ToolOverride): Exchange {
   const given: unknown = memberValue(message, "params.arguments") ?? {};
-  // A call whose arguments are no object is for the server to refuse.
-  if (!isObject(given)) return exchange;
+  const names = Object.keys(override.arguments);
+  if (names.length === 0) return exchange;
+  if (!isObject(given)) throw new GatewayError("invalid_params", "params.arguments must be an object");
+  checkSpelling(message, names);
   const changes = new Map<string, string | undefined>();
   for (const [name, argument] of Object.entries(override.arguments)) {
     const isGiven = Object.hasOwn(given, name);
@@ -87,6 +90,18 @@ export function overrideCall(exchange: Exchange, message: RequestMessage, overri
   return withMessage(exchange, withArguments(message, changes));
 }
 
+/** Servers that read names without regard to letter case would take another spelling for the argument that is set here. */
+function checkSpelling({ bytes, outline }: RequestMessage, names: readonly string[]): void {
+  const params = spanOf(outline, "params");
+  const known = knownNames(names.map((name) => ["arguments", name]));
+  const found = params === undefined ? undefined : findAmbiguousName(bytes, params, known);
+  if (found === undefined) return;
+  const shown = JSON.stringify(found.name.slice(0, maxShown));
+  throw new GatewayError("invalid_params", `the member name ${shown} differs from another one only by letter case`);
+}
+
+const maxShown = 100;
+
 function checkChoice(name: string, value: unknown, { enum: choices }: ArgumentOverride): void {
   if (choices === undefined || choices.some((choice) => JSON.stringify(choice) === JSON.stringify(value))) return;
   throw new GatewayError("invalid_params", `the argument ${name} must be one of ${JSON.stringify(choices)}`);
@@ -97,12 +112,17 @@ function withArguments(message: RequestMessage, changes: ReadonlyMap<string, str
   const span = spanOf(outline, "params.arguments");
   if (span !== undefined && memberType(message, "params.arguments") === "object") {
     const edited = replaceMember(message, "params.arguments", changeMembers(bytes, span, changes));
-    if (edited !== undefined) return synthesizeRequest(edited);
+    return edited === undefined ? message : synthesizeRequest(edited);
   }
-  const params = spanOf(outline, "params");
-  if (params === undefined) return message;
   const members = [...changes].flatMap(([name, json]) =>
     json === undefined ? [] : [`${JSON.stringify(name)}:${json}`],
   );
-  return synthesizeRequest(insertMember(bytes, outline, params, "arguments", `{${members.join(",")}}`));
+  const json = `{${members.join(",")}}`;
+  const params = spanOf(outline, "params");
+  // Where they are null they are replaced: a second member of the name would leave it to the server which one holds.
+  const edited =
+    span === undefined && params !== undefined
+      ? insertMember(bytes, outline, params, "arguments", json)
+      : replaceMember(message, "params.arguments", json);
+  return edited === undefined ? message : synthesizeRequest(edited);
 }

@@ -55,6 +55,13 @@ export class UriOwners {
     return this.#templateOwner(uri) ?? this.#mentioned.get(`${id} ${uri}`);
   }
 
+  /** Whether an earlier member lists the same URI or URI template, so that this member's is never reached. */
+  isShadowed({ name }: MemberOptions, uri: string): boolean {
+    const owners = this.#listed.get(uri);
+    const earlier = this.#order.slice(0, this.#order.indexOf(name));
+    return earlier.some((member) => owners?.has(member) === true || this.#templates.has(`${member} ${uri}`));
+  }
+
   #templateOwner(uri: string): string | undefined {
     for (const member of this.#order) if (this.#templates.has(`${member} ${uri}`)) return member;
     let best: OwnedTemplate | undefined;

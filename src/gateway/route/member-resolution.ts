@@ -4,43 +4,65 @@ import { GatewayError } from "../../errors.ts";
 import { isPromise } from "../../lib/is-promise.ts";
 import { memberInteger } from "../../protocol/json/read.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import type { Federation } from "../../federation/federation.ts";
+import { type Federation, subjectOf, subscribedUris } from "../../federation/federation.ts";
 
 type Target = NonNullable<Exchange["tracking"]["upstream"]>;
 
 /**
  * Creates the step that finds out which server of a federation a request is for, before anything decides about it: policy,
- * recordings and telemetry see the server and its own name as well as the name that the client used.
+ * recordings and telemetry see the server and its own name as well as the name that the client used. After steps that can
+ * change a message it is taken again, and looks again only where the name is another one.
  */
 export function createMemberResolution(federation: Federation): Interceptor {
   return (next) => {
     const resolve = (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {
       const [target, another] = targets;
-      if (target === undefined) return next(exchange);
       if (another !== undefined) return tryInTurn(exchange, targets);
-      exchange.tracking.upstream = target;
-      try {
-        return next(federation.overridden(exchange));
-      } catch (error) {
-        return Promise.reject(GatewayError.from(error));
-      }
+      if (target === undefined) delete exchange.tracking.upstream;
+      else exchange.tracking.upstream = { ...target, subject: subjectOf(exchange.message) };
+      return next(exchange);
     };
     /** Nobody has listed the URI: each server that may have it is asked, and each time the policy decides anew. */
     const tryInTurn = async (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {
       let reply: Reply | undefined;
       for (const target of targets) {
-        exchange.tracking.upstream = target;
+        exchange.tracking.upstream = { ...target, subject: subjectOf(exchange.message) };
         reply = await next(exchange);
         if (exchange.message.method !== "resources/read" || !isNotFound(exchange, reply)) return reply;
       }
       return reply ?? next(exchange);
     };
+    const resolveSubscriptions = async (exchange: Exchange): Promise<Reply> => {
+      const { tracking, message } = exchange;
+      const { subscriptions } = tracking;
+      if (subscriptions === undefined || !subscribedUris(message).every((uri) => subscriptions.has(uri)))
+        tracking.subscriptions = await federation.subscriptionTargets(exchange);
+      return next(exchange);
+    };
     return (exchange) => {
       exchange.tracking.entryTarget = federation.entryTarget;
       if (exchange.direction !== "client-to-server") return next(exchange);
+      const { tracking, message } = exchange;
+      if (message.method === "subscriptions/listen") return resolveSubscriptions(exchange);
+      if (tracking.upstream !== undefined && tracking.upstream.subject === subjectOf(message)) return next(exchange);
       const targets = federation.targetsOf(exchange);
       return isPromise(targets) ? targets.then((late) => resolve(exchange, late)) : resolve(exchange, targets);
     };
+  };
+}
+
+/**
+ * Creates the step that gives calls the arguments that the configuration sets. It comes after everything but the policy, so
+ * that nothing can take them away again, and rules judge what the server gets.
+ */
+export function createArgumentOverrides(federation: Federation): Interceptor {
+  return (next) => (exchange) => {
+    if (exchange.direction !== "client-to-server") return next(exchange);
+    try {
+      return next(federation.overridden(exchange));
+    } catch (error) {
+      return Promise.reject(GatewayError.from(error));
+    }
   };
 }
 

@@ -26,7 +26,7 @@ import {
 import { createExchangeLog } from "./guards/exchange-log.ts";
 import { createRateGuard } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
-import { createMemberResolution } from "./member-resolution.ts";
+import { createArgumentOverrides, createMemberResolution } from "./member-resolution.ts";
 import { messageKinds } from "./message-kinds.ts";
 import { createMessageValidation } from "./message-validation.ts";
 import type { SemanticChecks } from "./semantic-checks.ts";
@@ -148,6 +148,7 @@ export function routeDepsOf(
       for (const diagnostic of diagnostics) observer.found(diagnostic, exchange);
     },
   });
+  const memberResolution = upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)];
   return {
     serving: { eras: "both", supported: [newestModern] },
     forwardHeaders: config.forwardHeaders,
@@ -163,9 +164,12 @@ export function routeDepsOf(
       messageKinds,
       taskOwners,
       validation.schemasLoaded,
-      // Before everything that decides, so that rules can be about the server behind a name.
-      ...(upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)]),
+      // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
+      // which may have changed the name.
+      ...memberResolution,
       interceptors(config.name),
+      ...memberResolution,
+      ...(upstream.federation?.options.overrides === undefined ? [] : [createArgumentOverrides(upstream.federation)]),
       // After everything that could change a message, so that the policy decides about what is sent.
       ...(policy === undefined ? [] : [policy.step]),
       // It judges what is sent, not what was received.

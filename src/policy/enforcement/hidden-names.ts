@@ -99,7 +99,10 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
       `{"uri":${JSON.stringify(uri)}}`,
     );
     if (message === undefined) return evaluator.refuse(subject, "a subscription cannot be evaluated");
-    return evaluator.evaluate(InspectedMessage.of({ ...subject.exchange, message, original: message }), undefined);
+    const { exchange } = subject;
+    const upstream = exchange.tracking.subscriptions?.get(uri);
+    const tracking = upstream === undefined ? exchange.tracking : { ...exchange.tracking, upstream };
+    return evaluator.evaluate(InspectedMessage.of({ ...exchange, message, original: message, tracking }), undefined);
   }
 
   return {

@@ -1,6 +1,7 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
-import { replaceMember, splice } from "../../protocol/json/edit.ts";
+import { editObject, replaceMember, type Replacement, splice } from "../../protocol/json/edit.ts";
 import { type MemberName, type Span, spanOf } from "../../protocol/json/outline.ts";
 import { decodeString, elementsOf, memberSource, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -46,14 +47,39 @@ export function filterListPage(subject: InspectedMessage, evaluator: Evaluator):
   return andThen(checkEntries(subject, evaluator, facts.kind, entries), (visibility) => {
     if (visibility.type === "refuse") return visibility;
     const { visible } = visibility;
-    if (entries.length === elements.length && visible.every(Boolean)) return unchanged;
     // An entry without a name can be neither evaluated nor called, so it is removed as well.
-    const shown = entries.filter((_, index) => visible[index] === true);
+    const isWhole = entries.length === elements.length && visible.every(Boolean);
+    const shown = isWhole ? entries : entries.filter((_, index) => visible[index] === true);
+    const notes = evaluator.filtersLists ? notesIn(message, shown) : undefined;
+    if (isWhole && notes === undefined) return unchanged;
     const texts = shown.map((entry) => bytes.toString("utf8", entry.span.start, entry.span.end));
     const json = Buffer.from(`[${texts.join(",")}]`);
-    return evaluator.change(subject, { bytes: splice(bytes, message.outline, [{ span, bytes: json }]) });
+    const changes = [...(isWhole ? [] : [{ span, bytes: json }]), ...(notes === undefined ? [] : [notes])];
+    return evaluator.change(subject, { bytes: splice(bytes, message.outline, changes) });
   });
 }
+
+/**
+ * What a list of several servers says in `_meta` about names, for the entries that are shown: a name that is only noted there
+ * would show through. Names that clash stand for nothing, so no rule can tell whether the caller may know them.
+ */
+function notesIn({ bytes, outline }: Message, shown: readonly ListEntry[]): Replacement | undefined {
+  const span = spanOf(outline, "result._meta");
+  if (span === undefined || typeAt(bytes, span.start) !== "object") return undefined;
+  if (![...membersOf(bytes, span)].some(({ name }) => name === cutNames || name === clashes)) return undefined;
+  const names = new Set(shown.map(({ name }) => name));
+  const edited = editObject(bytes, span, (member, value) => {
+    if (member === clashes) return "remove";
+    if (member !== cutNames) return "keep";
+    const cut = JSON.parse(bytes.toString("utf8", value.start, value.end)) as unknown;
+    const known = Object.entries(isObject(cut) ? cut : {}).filter(([name]) => names.has(name));
+    return known.length === 0 ? "remove" : { json: JSON.stringify(Object.fromEntries(known)) };
+  });
+  return { span, bytes: edited };
+}
+
+const cutNames = "headgate/cut";
+const clashes = "headgate/clashes";
 
 /** A resource that the server lists in another spelling is visible only if its canonical URI is as well. */
 function checkEntries(

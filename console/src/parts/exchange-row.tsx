@@ -46,13 +46,19 @@ function Took({ exchange: { durationMs, upstreamMs = 0 } }: { readonly exchange:
   );
 }
 
+/** Who asked: the authenticated caller, and what a client calls itself. */
+function whoOf({ principal, client }: ExchangeRecord): string {
+  if (client === undefined) return principal;
+  return principal === "anonymous" ? client : `${principal}, ${client}`;
+}
+
 /** The cells of an exchange in the list. */
 export function ExchangeCells({ exchange }: { readonly exchange: ExchangeRecord }) {
   return (
     <>
       <span class="faint">{formatTime(exchange.at)}</span>
       <span class="who cut soft">
-        <Foreign text={exchange.principal} />
+        <Foreign text={whoOf(exchange)} />
       </span>
       <ExchangeName exchange={exchange} />
       <span>

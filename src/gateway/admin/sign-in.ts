@@ -37,7 +37,6 @@ const ticketMs = 3_600_000;
 const sessionMs = 12 * 3_600_000;
 
 const sealed = z.strictObject({
-  use: z.enum(["ticket", "session"]),
   id: z.string(),
   name: z.string(),
   rights: z.array(z.enum(rights)),
@@ -53,12 +52,11 @@ type Sealed = z.output<typeof sealed>;
 export function createSignIn(token: string, { wall }: Pick<Clock, "wall">): SignIn {
   const key = keyOf(token);
   const digest = hash("sha256", token, "buffer");
-  /** Used tickets, with the time at which they would have expired. */
+  /** Used tickets, with the time at which they expire. */
   const used = new Map<string, number>();
 
   function start(caller: Caller, headers: IncomingHttpHeaders, isSecure: boolean): string {
     const value = seal(key, {
-      use: "session",
       id: newId(),
       ...caller,
       rights: [...caller.rights],
@@ -73,27 +71,44 @@ export function createSignIn(token: string, { wall }: Pick<Clock, "wall">): Sign
       // Digests have the same length, so the comparison tells nothing of the token.
       if (bearer !== undefined) return timingSafeEqual(hash("sha256", bearer, "buffer"), digest) ? owner : undefined;
       const cookie = cookieOf(headers);
-      const session = cookie === undefined ? undefined : unseal(key, cookie, "session", wall());
+      const session = cookie === undefined ? undefined : unseal(key, cookie, wall());
       return session === undefined ? undefined : { name: session.name, rights: session.rights };
     },
     issueTicket: () => createTicket(token, wall()),
     redeem: (ticket, headers, isSecure) => {
       const now = wall();
       for (const [id, until] of used) if (until < now) used.delete(id);
-      const found = unseal(key, ticket, "ticket", now);
-      if (found === undefined || used.has(found.id)) return undefined;
-      used.set(found.id, found.until);
-      return start({ name: found.name, rights: found.rights }, headers, isSecure);
+      const until = ticketEnd(key, ticket);
+      if (until === undefined || until <= now || used.has(ticket)) return undefined;
+      used.set(ticket, until);
+      return start(owner, headers, isSecure);
     },
     start,
     end: (headers) => `${cookieName(headers)}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0`,
   };
 }
 
-/** A ticket for the one-time link, made of the token that a gateway was started with. */
+/** A ticket for the one-time link, made of the token that a gateway was started with; short, so that a terminal can show it. */
 export function createTicket(token: string, now: number): string {
-  const facts = { id: newId(), name: owner.name, rights: [...owner.rights], until: now + ticketMs };
-  return seal(keyOf(token), { use: "ticket", ...facts });
+  const text = `${Math.ceil((now + ticketMs) / 1000).toString(36)}_${randomBytes(6).toString("hex")}`;
+  return `${text}_${ticketSignature(keyOf(token), text).toString("hex")}`;
+}
+
+/** When a ticket ends; undefined if it is not one of ours. */
+function ticketEnd(key: Buffer, ticket: string): number | undefined {
+  const {
+    text = "",
+    time = "",
+    signature = "",
+  } = /^(?<text>(?<time>[\da-z]+)_[\da-f]+)_(?<signature>[\da-f]+)$/u.exec(ticket)?.groups ?? {};
+  const [given, right] = [Buffer.from(signature, "hex"), ticketSignature(key, text)];
+  if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
+  return Number.parseInt(time, 36) * 1000;
+}
+
+/** 128 bits cannot be guessed within the life of a ticket. */
+function ticketSignature(key: Buffer, text: string): Buffer {
+  return signatureOf(key, `ticket ${text}`).subarray(0, 16);
 }
 
 /** A token for a gateway: 256 random bits. */
@@ -114,14 +129,14 @@ function seal(key: Buffer, content: Sealed): string {
   return `${text}.${signatureOf(key, text).toString("base64url")}`;
 }
 
-function unseal(key: Buffer, value: string, use: Sealed["use"], now: number): Sealed | undefined {
+function unseal(key: Buffer, value: string, now: number): Sealed | undefined {
   const [text = "", signature = ""] = value.split(".");
   const [given, right] = [Buffer.from(signature, "base64url"), signatureOf(key, text)];
   if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
   // We wrote what we signed; another version of us may have written it differently.
   const content = sealed.safeParse(JSON.parse(Buffer.from(text, "base64url").toString()));
   if (!content.success) return undefined;
-  return content.data.use === use && content.data.until > now ? content.data : undefined;
+  return content.data.until > now ? content.data : undefined;
 }
 
 function signatureOf(key: Buffer, text: string): Buffer {

@@ -88,6 +88,7 @@ function Facts({ record }: { readonly record: ExchangeRecord }) {
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["when", formatDate(record.at)],
     ["who", record.principal],
+    ["client", record.client],
     ["route", record.route],
     ["protocol", `${record.revision} over ${record.transport}`],
     ["trace", record.traceId],

@@ -1,0 +1,106 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { openApiDocument } from "../../src/gateway/admin/openapi.ts";
+import { openAdmin } from "../support/admin.ts";
+
+interface Parameter {
+  readonly name: string;
+  readonly in: "path" | "query";
+  readonly schema: Schema;
+}
+
+interface Schema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly parameters: readonly Parameter[];
+  readonly requestBody?: { readonly content: { readonly "application/json": { readonly schema: Schema } } };
+  readonly responses: { readonly "200": { readonly content: Readonly<Record<string, unknown>> } };
+}
+
+const { paths } = openApiDocument() as {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+};
+// A stream ends with its client; its input is checked by the same code.
+const operations = Object.entries(paths).flatMap(([path, methods]) =>
+  Object.entries(methods).flatMap(([method, operation]) =>
+    "text/event-stream" in operation.responses[200].content ? [] : [{ path, method, operation }],
+  ),
+);
+
+const nasty = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom(
+    "",
+    "-1",
+    "1e99",
+    "NaN",
+    "../..",
+    "__proto__",
+    "' OR 1=1 --",
+    "%00",
+    "tool:(",
+    "\u202E",
+    "a".repeat(3000),
+  ),
+);
+
+/** Sometimes what the document asks for, sometimes anything. */
+function valueFor({ type, enum: choices, properties, items }: Schema): fc.Arbitrary<unknown> {
+  const right =
+    choices !== undefined && choices.length > 0
+      ? fc.constantFrom(...choices)
+      : type === "object"
+        ? fc.record(Object.fromEntries(Object.entries(properties ?? {}).map(([name, own]) => [name, valueFor(own)])), {
+            requiredKeys: [],
+          })
+        : type === "array"
+          ? fc.array(valueFor(items ?? {}), { maxLength: 3 })
+          : type === "number" || type === "integer"
+            ? fc.oneof(fc.integer(), fc.double())
+            : type === "boolean"
+              ? fc.boolean()
+              : nasty;
+  return fc.oneof({ weight: 4, arbitrary: right }, { weight: 1, arbitrary: fc.jsonValue() });
+}
+
+describe("the admin API under input made of its own document", () => {
+  it.each(operations)("never fails in $method $path", { timeout: 60_000 }, async ({ path, method, operation }) => {
+    await using admin = await openAdmin();
+    const parameters = fc.tuple(
+      ...operation.parameters.map((one) => fc.tuple(fc.constant(one), fc.option(nasty, { nil: undefined }))),
+    );
+    const body = operation.requestBody?.content["application/json"].schema;
+    const input = fc.tuple(parameters, body === undefined ? fc.constant(undefined) : valueFor(body));
+    await fc.assert(
+      fc.asyncProperty(input, async ([values, sent]) => {
+        let target = path.replace("/api/v1", "");
+        const query = new URLSearchParams();
+        for (const [{ name, in: place }, value] of values) {
+          if (place === "path")
+            target = target.replace(`{${name}}`, encodeURIComponent((value ?? "x").toWellFormed() || "x"));
+          else if (value !== undefined) query.append(name, value);
+        }
+        const answer = await admin.ask(`${target}?${query.toString()}`, {
+          method: method.toUpperCase(),
+          ...(sent === undefined
+            ? {}
+            : { headers: { "content-type": "application/json" }, body: JSON.stringify(sent) }),
+        });
+        const problem = { status: answer.status, text: answer.text };
+        expect(problem).not.toMatchObject({ status: 500 });
+        if (answer.status === 200) return;
+        expect(answer.json).toMatchObject({
+          error: { code: expect.any(String) as string, message: expect.any(String) as string },
+        });
+      }),
+      { numRuns: 25 },
+    );
+  });
+});

@@ -3,7 +3,7 @@ import type * as z from "zod";
 import type { PolicyConfig } from "../policy/config.ts";
 import type { ValidationSettings } from "../protocol/validation/validate.ts";
 import type { resolveLimits } from "./limits.ts";
-import type { federationConfig, overridesConfig } from "./federation.ts";
+import type { federationConfig, overridesConfig, viewConfig } from "./federation.ts";
 import type { InterceptorConfig } from "./interceptors.ts";
 import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
@@ -73,6 +73,15 @@ export interface FederationConfig extends DeepReadonly<z.output<typeof federatio
   /** In the order of lists. */
   readonly members: readonly MemberConfig[];
   readonly overrides: DeepReadonly<z.output<typeof overridesConfig>>;
+  /** Parts of it that callers get by a condition, in order. */
+  readonly views: readonly ViewConfig[];
+  /** The part of it that this route is for; undefined for all of it. */
+  readonly view: ViewConfig | undefined;
+}
+
+/** A part of what a federation offers. */
+export interface ViewConfig extends DeepReadonly<z.output<typeof viewConfig>> {
+  readonly name: string;
 }
 
 /** A server of a federation. */

@@ -125,3 +125,21 @@ export const overridesConfig = z.strictObject({
     .prefault({})
     .describe("Tools, by the names that clients would see, such as `github__create_issue`."),
 });
+
+const namePatterns = z.array(z.string().min(1)).default([]);
+
+/** One entry of `views`: a part of what a route offers. */
+export const viewConfig = z.strictObject({
+  tools: namePatterns.describe("Names of tools as clients see them; `*` stands for any characters. Default: none."),
+  prompts: namePatterns.describe("Names of prompts. Default: none."),
+  resources: namePatterns.describe("URIs and URI templates of resources. Default: none."),
+  when: z
+    .string()
+    .superRefine((text, context) => {
+      const problem = checkExpression(text, "call", "bool");
+      if (problem !== undefined)
+        context.addIssue({ code: "custom", message: problem.message, params: { offset: problem.offset } });
+    })
+    .optional()
+    .describe("CEL: callers at the path of the route for whom it is true get this view; the first one that fits."),
+});

@@ -78,7 +78,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
     ...(rest.record === undefined || rest.record === false || rest.record.file === undefined
       ? {}
       : { record: { ...rest.record, file: path(rest.record.file) } }),
-    routes: Object.fromEntries(routes.map((route) => [route.name, route])),
+    routes: Object.fromEntries(routes.flatMap(withViews).map((route) => [route.name, route])),
     interceptors: [
       ...placedInterceptors(written.interceptors, [], undefined, path),
       ...list.flatMap((route) => placedInterceptors(route.written.interceptors, route.path, route.name, path)),
@@ -136,6 +136,19 @@ function validationProblems(list: readonly ListedRoute[], { validation }: Parsed
     if (written.mode !== "observe" || !isRefusing) return [];
     return [{ path: place, message: "`observe` passes everything on; use `warn`, or `mode: enforce`" }];
   });
+}
+
+/** A route and its views, each a route of its own. */
+function withViews(route: RouteConfig): readonly RouteConfig[] {
+  const { upstream, name } = route;
+  if (upstream.type !== "federation") return [route];
+  const views = upstream.views.map((view) => ({
+    ...route,
+    name: `${name}/${view.name}`,
+    prefixes: [`/${name}/${view.name}`],
+    upstream: { ...upstream, view },
+  }));
+  return [route, ...views];
 }
 
 /** Passing bytes through needs the same transport on both sides. */
@@ -255,6 +268,7 @@ function joinServers(servers: ParsedConfig["mcpServers"]) {
 
 function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text: string) => string): Upstream {
   const { upstream, upstreams = {}, federation, overrides } = route;
+  const views = Object.entries(route.views).map(([name, view]) => ({ name, ...view }));
   if (upstream !== undefined) return resolveUpstream(upstream, env, path);
   const members = Object.entries(upstreams).map(([name, { prefix, title, tools, required, ...server }]) => ({
     name,
@@ -264,7 +278,7 @@ function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text:
     required,
     upstream: resolveUpstream(server, env, path),
   }));
-  return { type: "federation", members, overrides, ...federation };
+  return { type: "federation", members, overrides, views, view: undefined, ...federation };
 }
 
 function resolveUpstream(upstream: ParsedUpstream, env: Environment, path: (text: string) => string): ServerUpstream {

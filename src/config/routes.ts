@@ -4,7 +4,7 @@ import { credentialsConfig, routeAuthConfig } from "../auth/config.ts";
 import { policyConfig } from "../policy/config.ts";
 import { headerName } from "../lib/header-name.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
-import { federationConfig, memberConfig, memberName, overridesConfig } from "./federation.ts";
+import { federationConfig, memberConfig, memberName, overridesConfig, viewConfig } from "./federation.ts";
 import { corsConfig } from "./listen.ts";
 import { interceptorConfig } from "./interceptors.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
@@ -34,6 +34,9 @@ export const routeName = z
 /** The server behind a route. */
 export const upstreamConfig = createUpstreamConfig(credentialsConfig);
 
+/** The name of a view, which is a segment of its URL. */
+const viewName = routeName;
+
 /** One entry of `routes`. */
 export const routeConfig = z.strictObject({
   upstream: upstreamConfig.optional().describe("The server behind this route."),
@@ -42,6 +45,10 @@ export const routeConfig = z.strictObject({
     .optional()
     .describe("Several servers behind this route, by name, instead of `upstream`. Lists follow their order."),
   overrides: overridesConfig.prefault({}).describe("What the `upstreams` of this route offer otherwise than they say."),
+  views: z
+    .record(viewName, viewConfig)
+    .prefault({})
+    .describe("Parts of what the `upstreams` of this route offer, each served at `/<route>/<view>/mcp`."),
   federation: federationConfig.prefault({}).describe("How the `upstreams` of this route become one server."),
   mode: z
     .enum(["enforce", "observe"])
@@ -72,7 +79,9 @@ export const routeConfig = z.strictObject({
 const missingUpstream = "is missing: expected a server, or several in `upstreams`";
 
 /** One entry of `routes`, with the server or the servers that it needs. */
-export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstreams, overrides }, context) => {
+export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstreams, overrides, views }, context) => {
+  if (upstreams === undefined && Object.keys(views).length > 0)
+    context.addIssue({ code: "custom", path: ["views"], message: "needs `upstreams`, also for one server" });
   if (upstreams === undefined && Object.keys(overrides.tools).length > 0)
     context.addIssue({ code: "custom", path: ["overrides"], message: "needs `upstreams`, also for one server" });
   const hasSeveral = upstreams !== undefined && Object.keys(upstreams).length > 0;

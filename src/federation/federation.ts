@@ -14,6 +14,7 @@ import { createRequestStates, type RequestStates, taskTarget } from "./member-me
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
 import { overrideCall } from "./tool-overrides.ts";
+import { createView, type View } from "./view.ts";
 import { UriOwners } from "./uri-owners.ts";
 
 export interface FederationDeps {
@@ -47,6 +48,8 @@ export class Federation {
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();
+  readonly #view: View | undefined;
+  readonly #conditionalViews: readonly View[];
   readonly #members: ReadonlyMap<string, MemberOptions>;
   readonly #readers: ReadonlyMap<string, EntryReader>;
 
@@ -59,6 +62,8 @@ export class Federation {
     this.cursors = createListCursors(seals.cursor);
     this.states = createRequestStates(seals.requestState);
     this.onDegraded = onDegraded;
+    this.#view = options.view === undefined ? undefined : createView(options.view);
+    this.#conditionalViews = (options.views ?? []).filter(({ when }) => when !== undefined).map(createView);
     this.#members = new Map(options.members.map((member) => [member.name, member]));
     this.#readers = new Map(
       options.members.map((member) => [member.name, createEntryReader(member, this.names, this.uris)]),
@@ -103,6 +108,12 @@ export class Federation {
     }
   }
 
+  /** The part that the caller of an exchange gets; undefined for everything. */
+  viewOf(exchange: Exchange): View | undefined {
+    if (this.#view !== undefined || this.#conditionalViews.length === 0) return this.#view;
+    return this.#conditionalViews.find(({ when }) => when?.(exchange) === true);
+  }
+
   /** The call as its server gets it, where the configuration sets or bounds arguments. Throws if it may not be made. */
   overridden(exchange: Exchange): Exchange {
     const { message } = exchange;
@@ -131,7 +142,7 @@ export class Federation {
   };
 
   #named(exchange: Exchange, kind: NamedKind, name: string | undefined): MaybePromise<readonly Target[]> {
-    if (name === undefined) return none;
+    if (name === undefined || this.viewOf(exchange)?.shows[kind](name) === false) return none;
     const resolution = this.names.resolve(kind, name);
     const source = this.#sourceFor(exchange);
     if (resolution.type !== "unlisted" || source === undefined) return targetsIn(resolution);
@@ -140,7 +151,7 @@ export class Federation {
   }
 
   #located(exchange: Exchange, uri: string | undefined): MaybePromise<readonly Target[]> {
-    if (uri === undefined) return none;
+    if (uri === undefined || this.viewOf(exchange)?.shows.resource(uri) === false) return none;
     const { principal } = exchange;
     const owner = this.uris.ownerOf(principal, uri);
     const source = this.#sourceFor(exchange);

@@ -86,6 +86,7 @@ function make(
     uris,
     clock: time.clock,
     setTimer: time.setTimer,
+    shownTo: () => () => true,
     catalogueOf: ({ name }) => {
       const catalogue = catalogues.get(name);
       if (catalogue === undefined) throw new TypeError(name);

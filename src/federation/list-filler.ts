@@ -34,6 +34,8 @@ export interface ListFillerDeps {
   readonly names: AdvertisedNames;
   readonly uris: Pick<UriOwners, "isShadowed">;
   readonly setTimer: SetTimer;
+  /** Tells which names of a list the caller of an exchange gets. */
+  readonly shownTo: (exchange: Exchange, facts: ListFacts) => (name: string) => boolean;
   /** What a member has listed to the caller of an exchange. */
   readonly catalogueOf: (member: MemberOptions, exchange: Exchange) => Catalogue;
 }
@@ -139,10 +141,12 @@ export class ListFiller {
   }
 
   #shown(filling: Filling, member: MemberOptions, entries: readonly CatalogueEntry[]): CatalogueEntry[] {
-    const { named } = filling.facts;
+    const { exchange, facts } = filling;
+    const { named } = facts;
+    const isShown = this.#deps.shownTo(exchange, facts);
     // A URI is read at the first member that lists it, so only its entry is offered: rules about it judge no other.
-    if (filling.facts.capability === "resources")
-      return entries.filter(({ name }) => !this.#deps.uris.isShadowed(member, name));
+    if (facts.capability === "resources")
+      return entries.filter(({ name }) => isShown(name) && !this.#deps.uris.isShadowed(member, name));
     if (named === undefined) return [...entries];
     const unlisted = member.prefix === "" ? this.#deps.names.unlisted(named) : [];
     if (unlisted.length > 0) {
@@ -153,7 +157,7 @@ export class ListFiller {
     return entries.filter(({ advertised }) => {
       const isClash = this.#deps.names.isClash(named, advertised);
       if (isClash) filling.clashes.add(advertised);
-      return !isClash;
+      return !isClash && isShown(advertised);
     });
   }
 

@@ -1,4 +1,5 @@
 import type { ToolOverride } from "./tool-overrides.ts";
+import type { ViewOptions } from "./view.ts";
 
 /** A server of a federation, as configured. */
 export interface MemberOptions {
@@ -26,6 +27,10 @@ export interface FederationOptions {
   readonly instructions: string | { readonly from: string };
   /** Tools that are offered otherwise than their servers say, by the names that they would have. */
   readonly overrides?: ReadonlyMap<string, ToolOverride>;
+  /** Parts that callers get by a condition; the first that fits counts. */
+  readonly views?: readonly ViewOptions[];
+  /** The part that every caller gets. */
+  readonly view?: ViewOptions | undefined;
   readonly serverInfo?: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -18,6 +18,7 @@ import { withAdvertisedTasks, withReference, withString } from "./member-message
 import type { MemberOptions } from "./member-options.ts";
 import { mentionedUris } from "./mentioned-uris.ts";
 import { serverInfoOf } from "./server-facts.ts";
+import { showsEntry } from "./view.ts";
 
 /** The connections of one client to the members. */
 export interface MemberLinks {
@@ -47,6 +48,10 @@ export class Router implements ListSource {
       uris,
       clock,
       setTimer,
+      shownTo: (exchange, facts) => {
+        const view = federation.viewOf(exchange);
+        return (name) => view === undefined || showsEntry(view, facts, name);
+      },
       catalogueOf: (member, exchange) => links.catalogueOf(member, exchange),
     });
   }

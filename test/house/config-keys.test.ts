@@ -34,6 +34,7 @@ const readers: Readonly<Record<string, readonly string[]>> = {
   timeouts: ["src/gateway", "src/sessions"],
   shutdown: ["src/gateway"],
   routes: ["src/gateway"],
+  "routes.*.views": ["src/federation", "src/gateway/upstream"],
   "routes.*.overrides": ["src/federation", "src/gateway/upstream"],
   "routes.*.federation": ["src/federation", "src/gateway/upstream"],
   "routes.*.upstreams": ["src/federation", "src/gateway", "src/auth", "src/transports"],

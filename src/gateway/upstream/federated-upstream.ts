@@ -1,13 +1,14 @@
-import type { FederationConfig, MemberConfig } from "../../config/config.ts";
+import type { FederationConfig, MemberConfig, ViewConfig } from "../../config/config.ts";
 import { Federation } from "../../federation/federation.ts";
 import type { Degraded } from "../../federation/list-filler.ts";
 import type { MemberOptions } from "../../federation/member-options.ts";
 import { FederatedRequestLink } from "../../federation/request-link.ts";
 import { FederatedSessionLink } from "../../federation/session-link.ts";
 import type { ArgumentOverride, ToolOverride } from "../../federation/tool-overrides.ts";
+import type { ViewOptions } from "../../federation/view.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../errors.ts";
-import { compileExpression } from "../../policy/cel/expression.ts";
+import { compileCondition, compileExpression } from "../../policy/cel/expression.ts";
 import { Bindings, type NeededMembers } from "../../policy/cel/facts.ts";
 import { toJson } from "../../policy/cel/json-value.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
@@ -24,7 +25,13 @@ export function openFederation(
   const { clock, setTimer, seals, log, metrics } = deps;
   const members = new Map(config.members.map((member) => [member.name, openMember(member)]));
   const federation = new Federation({
-    options: { ...config, route, overrides: compileOverrides(config.overrides) },
+    options: {
+      ...config,
+      route,
+      overrides: compileOverrides(config.overrides),
+      views: config.views.map(compileView),
+      view: config.view === undefined ? undefined : compileView(config.view),
+    },
     clock,
     setTimer,
     seals,
@@ -117,6 +124,23 @@ function compileOverrides({ tools }: FederationConfig["overrides"]): ReadonlyMap
       return [tool, { ...override, arguments: Object.fromEntries(compiled) as ToolOverride["arguments"] }];
     }),
   );
+}
+
+/** A condition that fails counts as true: a view shows less, not more. */
+function compileView({ when, ...view }: ViewConfig): ViewOptions {
+  if (when === undefined) return { ...view, when };
+  const compiled = compileCondition(when, "call");
+  if (!compiled.ok) throw new GatewayError("config_invalid", `a view: ${compiled.problem.message}`);
+  return {
+    ...view,
+    when: (exchange) => {
+      try {
+        return compiled.value.test(new Bindings(InspectedMessage.of(exchange), everything));
+      } catch {
+        return true;
+      }
+    },
+  };
 }
 
 const everything: NeededMembers = { "mcp.arguments": "all", "mcp.params": "all", "principal.claims": "all" };

@@ -1,0 +1,38 @@
+import type { Exchange } from "../core/exchange.ts";
+import { createGlobTest } from "../lib/glob.ts";
+import type { ListFacts } from "./list-facts.ts";
+
+/** A part of what a federation offers, as configured. */
+export interface ViewOptions {
+  readonly tools: readonly string[];
+  readonly prompts: readonly string[];
+  readonly resources: readonly string[];
+  /** Whether the caller of an exchange gets this view; undefined where only its path leads there. */
+  readonly when?: ((exchange: Exchange) => boolean) | undefined;
+}
+
+/** Whether a view shows a name. */
+type NameTest = (name: string) => boolean;
+
+/** A part of what a federation offers. What it does not show does not exist in it. */
+export interface View {
+  readonly shows: Readonly<Record<"tool" | "prompt" | "resource", NameTest>>;
+  readonly when: ViewOptions["when"];
+}
+
+export function createView({ tools, prompts, resources, when }: ViewOptions): View {
+  return {
+    shows: {
+      tool: createGlobTest(tools),
+      prompt: createGlobTest(prompts),
+      resource: createGlobTest(resources),
+    },
+    when,
+  };
+}
+
+/** Whether a view shows the entry of a list; tasks belong to the calls that started them. */
+export function showsEntry({ shows }: View, { named, key }: ListFacts, name: string): boolean {
+  if (key === "taskId") return true;
+  return shows[named ?? "resource"](name);
+}

@@ -50,7 +50,7 @@ const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" });
 const isDiscovery = (call: UpstreamCall) => sentMessage(call).method === "server/discover";
 
 describe("a call that runs when the gateway is told to stop", () => {
-  it("is answered although it still waits for a decision, with `Connection: close`, and new ones are refused", async () => {
+  it("[SC-058] is answered although it still waits for a decision, with `Connection: close`, and new ones are refused", async () => {
     const asked = Promise.withResolvers<UpstreamCall>();
     let isHolding = false;
     await using decisions = await fakeUpstream((call) => {

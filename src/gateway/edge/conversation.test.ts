@@ -1,34 +1,19 @@
 import { describe, expect, it } from "vitest";
 
 import { textOf } from "../../../test/support/exchange.ts";
+import { createTestContext } from "../../../test/support/gateway-context.ts";
 import { anonymous, type Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
-import { systemClock } from "../../lib/clock.ts";
-import { defaultLimits } from "../../protocol/message.ts";
 import type { Session } from "../../sessions/session.ts";
-import { createLogger } from "../../telemetry/log.ts";
-import { createContext } from "../context.ts";
-import { openState } from "../wiring/state.ts";
 import type { Route } from "../route/route.ts";
 import { type ClientConnection, receive } from "./conversation.ts";
 
 const protocolVersion = "2025-11-25";
 
 function setUp(answer: (exchange: Exchange) => Reply) {
-  const log = createLogger({ level: "silent", pretty: false });
-  const gateway = createContext({
-    redact: String,
-    onRefused: () => {},
-    parse: defaultLimits,
-    queueBytes: 1000,
-    sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
-    eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
-    suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    state: openState({ required: true }, { log, clock: systemClock }),
-    log,
-  });
+  const gateway = createTestContext();
   const exchanges: Exchange[] = [];
   const written: string[] = [];
   let session: Session | undefined;

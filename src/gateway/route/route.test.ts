@@ -1,14 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { exchangeWith, messageFrom, textOf, valueOf } from "../../../test/support/exchange.ts";
+import { createTestContext } from "../../../test/support/gateway-context.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import type { PipelineStep, Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
-import { systemClock } from "../../lib/clock.ts";
-import { defaultLimits } from "../../protocol/message.ts";
-import { createLogger } from "../../telemetry/log.ts";
-import { createContext } from "../context.ts";
-import { openState } from "../wiring/state.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
 import { createRoute, type ReloadableRouteDeps, type RouteDeps } from "./route.ts";
 
@@ -40,18 +36,7 @@ function upstreamNamed(name: string, answer?: (exchange: Exchange) => Promise<Re
 }
 
 function setUp(parts: Partial<RouteDeps> = {}) {
-  const log = createLogger({ level: "silent", pretty: false });
-  const gateway = createContext({
-    redact: String,
-    onRefused: () => {},
-    parse: defaultLimits,
-    queueBytes: 1000,
-    sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
-    eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
-    suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    state: openState({ required: true }, { log, clock: systemClock }),
-    log,
-  });
+  const gateway = createTestContext();
   const seen: string[] = [];
   const deps: RouteDeps = {
     name: "test",

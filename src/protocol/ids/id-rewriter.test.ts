@@ -206,6 +206,23 @@ describe("a task on a shared connection", () => {
     expect(rewriter.restore(requestOf("elicitation/create", {}, 9)).type).toBe("shared");
   });
 
+  it("[SC-059] is forgotten when 1,000 newer ones run, and open calls are not", () => {
+    const { rewriter, alice, ours: oldest } = createTask();
+    const waiting = sentId(alice, requestOf("tools/call", {}, "waiting"));
+    const start = (index: number) => {
+      const ours = sentId(alice, requestOf("tools/call", { task: {}, _meta: { progressToken: index } }, index));
+      rewriter.restore(resultOf({ task: { taskId: `tk${index}`, status: "working" } }, ours));
+      return ours;
+    };
+    const newer = Array.from({ length: 999 }, (_, index) => start(index));
+    expect(restored(rewriter, progress(oldest))).toEqual(["alice", valueOf(progress("p"))]);
+    start(999);
+    expect(rewriter.restore(progress(oldest)).type).not.toBe("owned");
+    expect(restored(rewriter, progress(newer[0] ?? 0))).toEqual(["alice", valueOf(progress(0))]);
+    expect(rewriter.size).toBe(1001);
+    expect(rewriter.restore(resultOf({}, waiting))).toMatchObject({ type: "owned", owner: "alice" });
+  });
+
   it.each(["tasks/result", "tasks/get", "tasks/cancel"])("ends with the answer to %s", (method) => {
     const { rewriter, alice } = createTask();
     const ours = sentId(alice, requestOf(method, { taskId: "tk" }));

@@ -3,7 +3,6 @@ import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
-import { settled } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { ScopeDescriptor, RequestDirection } from "./entry.ts";
 import { defaultTtl } from "./method-rules.ts";
@@ -36,43 +35,12 @@ describe("other settings", () => {
 });
 
 describe("shutting down", () => {
-  it("[SC-058] drains: open calls may finish, with what the server asks for them, and new ones are refused", async () => {
-    const { correlator } = createCorrelationBench();
-    const scope = correlator.scope(session);
-    scope.open(up, requestOf("tools/call", {}, 1), "call");
-    scope.openStream("get");
-    let isDrained = false;
-    const drained = correlator.drain().then(() => {
-      isDrained = true;
-    });
-    expect(scope.open(up, requestOf("tools/call", {}, 2), "new")).toMatchObject({
-      ok: false,
-      error: { code: "shutting_down", details: { retryAfter: 1 } },
-    });
-    expect(scope.open(down, requestOf("elicitation/create", {}, 1), "question").ok).toBe(true);
-    scope.settle(up, resultOf({}, 1));
-    await settled();
-    expect(isDrained).toBe(false);
-    scope.settle(down, resultOf({}, 1));
-    await drained;
-    expect(correlator.statistics()).toMatchObject({ pending: 1, refused: 1 });
-  });
-
-  it("[SC-058] is drained at once when nothing but streams is open", async () => {
-    const { correlator } = createCorrelationBench();
-    correlator.single(exchange, up, requestOf("subscriptions/listen", { notifications: {} }), "listen");
-    await correlator.drain();
-    expect(correlator.statistics().pending).toBe(1);
-  });
-
-  it("[SC-058] then ends what is left and stops the timer", async () => {
+  it("[SC-058] ends what is open, refuses what comes, and stops the timer", () => {
     const { correlator, time, finished } = createCorrelationBench();
     correlator.scope(session).open(up, requestOf("tools/call"), "legacy");
     correlator.single(exchange, up, requestOf("tools/list"), "modern");
-    const drained = correlator.drain();
     expect(time.timers()).toBe(1);
     correlator.close();
-    await drained;
     expect(time.timers()).toBe(0);
     expect(finished).toEqual(["abandoned legacy", "cancelled modern"]);
     const late = correlator.scope(session).open(down, requestOf("ping"), "late");

@@ -34,8 +34,6 @@ export interface Correlator<Payload> {
   statistics(): CorrelationStatistics;
   /** Applies other limits and timeouts to new requests; open ones keep theirs. */
   configure(options: CorrelationOptions): void;
-  /** Refuses new requests of clients; resolves when all open requests but streams have ended. */
-  drain(): Promise<void>;
   /** Ends everything at once and stops the timer. */
   close(): void;
 }
@@ -50,8 +48,6 @@ export interface CorrelationScope<Payload> extends ScopeDescriptor {
   isOpen(direction: RequestDirection, key: string): boolean;
   /** Tracks a request. Call it before the request is sent: its response may arrive at once. */
   open(direction: RequestDirection, request: RequestMessage, payload: Payload): OpenResult<Payload>;
-  /** Tracks a stream that no request opened; it has no timeout and ends with the scope or by `finish`. */
-  openStream(payload: Payload): OpenResult<Payload>;
   /** Ends the request that a response belongs to; the direction is the response's own. */
   settle(direction: RequestDirection, response: ResponseMessage): SettleResult<Payload>;
   /** Matches a notification; the direction is its own. */
@@ -70,7 +66,7 @@ export interface CorrelationScope<Payload> extends ScopeDescriptor {
  * if (!opened.ok) throw opened.error;
  * // …and when the response arrives:
  * const settled = scope.settle("server-to-client", response);
- * if (settled.outcome === "match") settled.entry.elapsedMs; // how long it took
+ * if (settled.outcome === "match") settled.entry.payload; // the exchange that waited
  */
 export function createCorrelator<Payload>(deps: CorrelatorDeps<Payload>): Correlator<Payload> {
   const requests = new PendingRequests<Payload>(deps);
@@ -83,7 +79,6 @@ export function createCorrelator<Payload>(deps: CorrelatorDeps<Payload>): Correl
     configure: (options) => {
       requests.configure(options);
     },
-    drain: async () => requests.drain(),
     close: () => {
       requests.shutdown();
     },
@@ -131,11 +126,6 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
 
   open(direction: RequestDirection, message: RequestMessage, payload: Payload): OpenResult<Payload> {
     return this.#requests.open({ place: this, scope: this, direction, message, payload });
-  }
-
-  openStream(payload: Payload): OpenResult<Payload> {
-    const direction = "client-to-server";
-    return this.#requests.open({ place: this, scope: this, direction, message: undefined, payload });
   }
 
   settle(direction: RequestDirection, response: ResponseMessage): SettleResult<Payload> {

@@ -36,13 +36,13 @@ export interface ScopeDescriptor {
   readonly owner?: string;
 }
 
-/** A tracked request, or a stream that no request opened. */
+/** A tracked request. */
 export interface CorrelationEntry<Payload> {
   /** Unique in this correlator; tombstones and operations refer to entries by it. */
   readonly number: number;
   readonly place: ScopeDescriptor;
   readonly direction: RequestDirection;
-  readonly id: RequestId | undefined;
+  readonly id: RequestId;
   readonly method: string;
   /** The method if some revision defines it, else `other`: safe as a metric label. */
   readonly label: string;
@@ -51,8 +51,6 @@ export interface CorrelationEntry<Payload> {
   readonly state: CorrelationState;
   /** Monotonic milliseconds. */
   readonly openedAt: number;
-  /** From request to end; undefined while it is open. */
-  readonly elapsedMs: number | undefined;
   /** Set if the request continues an operation of an earlier request. */
   readonly operation: MultiRoundTrip | undefined;
   /** What it was opened with; undefined once only its task lives on. */
@@ -134,8 +132,7 @@ export interface EntryInit<Payload> {
   /** Undefined for an exchange that is a scope of its own. */
   readonly scope: ScopeState<Payload> | undefined;
   readonly direction: RequestDirection;
-  /** Undefined for a stream that no request opened. */
-  readonly message: RequestMessage | undefined;
+  readonly message: RequestMessage;
   readonly payload: Payload;
 }
 
@@ -145,12 +142,12 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
   readonly place: ScopeDescriptor;
   readonly scope: ScopeState<Payload> | undefined;
   readonly direction: RequestDirection;
-  readonly id: RequestId | undefined;
+  readonly id: RequestId;
   readonly method: string;
   readonly rules: MethodRules;
   readonly openedAt: number;
   payload: Payload | undefined;
-  state: CorrelationState;
+  state: CorrelationState = "pending";
   /** When something last arrived on its stream. */
   activeAt: number | undefined = undefined;
   endedAt = 0;
@@ -178,12 +175,11 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
     this.place = place;
     this.scope = scope;
     this.direction = direction;
-    this.id = message?.id;
-    this.method = message === undefined ? "" : shortMethod(message.method);
+    this.id = message.id;
+    this.method = shortMethod(message.method);
     this.rules = rules;
     this.openedAt = now;
     this.payload = payload;
-    this.state = message === undefined ? "streaming" : "pending";
   }
 
   get label(): string {
@@ -192,10 +188,6 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
 
   get isOpen(): boolean {
     return !isFinal(this.state);
-  }
-
-  get elapsedMs(): number | undefined {
-    return this.isOpen ? undefined : this.endedAt - this.openedAt;
   }
 
   hasId(direction: RequestDirection, key: string): boolean {

@@ -73,24 +73,20 @@ export type CapacityCheck<Payload> =
   | { readonly type: "full"; readonly among: readonly Entry<Payload>[]; readonly error: GatewayError }
   | { readonly type: "refused"; readonly error: GatewayError };
 
-/** Whether new requests are accepted. */
-export type CorrelatorPhase = "running" | "draining" | "closed";
-
 const room = { type: "room" } as const;
 
 /** Checks whether a request may be tracked (SC-051). */
 export function checkCapacity<Payload>(
   { init, rules, idLength, ownCount }: CapacityRequest<Payload>,
-  phase: CorrelatorPhase,
+  isClosed: boolean,
   open: readonly Entry<Payload>[],
   limits: CorrelationLimits,
 ): CapacityCheck<Payload> {
-  const { scope, direction } = init;
+  const { scope } = init;
   if (scope?.isOver === true) {
     return { type: "refused", error: new GatewayError("cancelled", "the session or connection has ended") };
   }
-  // A server may still ask what it needs to finish the calls that are drained.
-  if (phase === "closed" || (phase === "draining" && direction === "client-to-server")) {
+  if (isClosed) {
     const details = { retryAfter: limits.retryAfter };
     return {
       type: "refused",

@@ -49,19 +49,6 @@ export const methodLabels: readonly string[] = [
   "other",
 ];
 
-/** The rules of a stream that no request opened, such as a GET stream. */
-export const streamRules: MethodRules = {
-  label: "other",
-  row: methodLabels.length - 1,
-  inactivityMs: Infinity,
-  hardMs: Infinity,
-  isStream: true,
-  isReserved: false,
-  mayAskInput: false,
-  nameSource: undefined,
-  isAboutTask: false,
-};
-
 /** Methods that must get through when all ordinary slots are taken. A cancel is a notification and needs no slot. */
 const reserved: ReadonlySet<string> = new Set(["initialize", "server/discover", "ping", "tasks/cancel"]);
 

@@ -20,9 +20,9 @@ import {
   type SettleResult,
   SingleRequestLookup,
 } from "./entry.ts";
-import { checkCapacity, type CorrelationOptions, type CorrelatorDeps, type CorrelatorPhase } from "./limits.ts";
+import { checkCapacity, type CorrelationOptions, type CorrelatorDeps } from "./limits.ts";
 import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./message-fields.ts";
-import { createMethodRules, type MethodRules, type RulesFor, streamRules } from "./method-rules.ts";
+import { createMethodRules, type MethodRules, type RulesFor } from "./method-rules.ts";
 import { MultiRoundTrips, type RequestIdentity } from "./multi-round-trips.ts";
 import { matchNotification, type NotificationEffects } from "./notifications.ts";
 import { CorrelationCounters } from "./statistics.ts";
@@ -44,10 +44,8 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   readonly #operations: MultiRoundTrips;
   readonly #open = new UnorderedList<Entry<Payload>>();
   readonly #owners = new KeyedCounter();
-  readonly #drained = Promise.withResolvers<void>();
-  #phase: CorrelatorPhase = "running";
+  #isClosed = false;
   #lastNumber = 0;
-  #streams = 0;
   /** Ended requests whose task is still running. */
   #tasks = 0;
   #isHigh = false;
@@ -85,9 +83,9 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   /** Tracks a request, before it is sent; or says why it must be refused. */
   open(init: EntryInit<Payload>): OpenResult<Payload> {
     const { scope, message } = init;
-    const rules = message === undefined ? streamRules : this.#rulesFor(message.method, message);
-    const token = message === undefined ? undefined : progressTokenOf(message);
-    const idLength = Math.max(message?.id.key.length ?? 0, token?.key.length ?? 0) - keyPrefix;
+    const rules = this.#rulesFor(message.method, message);
+    const token = progressTokenOf(message);
+    const idLength = Math.max(message.id.key.length, token?.key.length ?? 0) - keyPrefix;
     const error = this.#makeRoom(init, rules, idLength);
     if (error !== undefined) {
       this.counters.refused++;
@@ -99,10 +97,9 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     this.counters.opened++;
     this.#open.add(entry);
     this.#owners.add(ownerOf(init.place));
-    if (rules.isStream) this.#streams++;
     this.#expireAt(now + Math.min(rules.inactivityMs, rules.hardMs), now);
     if (scope !== undefined) this.#addToScope(scope, entry, message, now);
-    if (message !== undefined) this.#readTarget(entry, message, now);
+    this.#readTarget(entry, message, now);
     if (!this.#isHigh && this.#open.size >= this.#options.limits.total * highLevel) {
       this.#isHigh = true;
       this.report(diagnosticTable["pending.high"], undefined);
@@ -193,18 +190,10 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     if (entry !== undefined) this.#releaseTask(scope, entry);
   }
 
-  /** Refuses new requests of clients; resolves when everything but streams has ended. */
-  async drain(): Promise<void> {
-    if (this.#phase === "running") this.#phase = "draining";
-    this.#checkDrained();
-    await this.#drained.promise;
-  }
-
-  /** Ends everything and stops the timer. */
+  /** Ends everything, accepts nothing more and stops the timer. */
   shutdown(): void {
-    this.#phase = "closed";
+    this.#isClosed = true;
     for (const entry of this.#open.items.toSorted((a, b) => a.number - b.number)) this.close(entry);
-    this.#checkDrained();
     this.#stopTimer?.();
   }
 
@@ -212,7 +201,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   #makeRoom(init: EntryInit<Payload>, rules: MethodRules, idLength: number): GatewayError | undefined {
     const { limits, mode } = this.#options;
     const ownCount = this.#owners.of(ownerOf(init.place));
-    const check = checkCapacity({ init, rules, idLength, ownCount }, this.#phase, this.#open.items, limits);
+    const check = checkCapacity({ init, rules, idLength, ownCount }, this.#isClosed, this.#open.items, limits);
     if (check.type === "room") return undefined;
     if (check.type === "refused" || mode === "terminate") return check.error;
     const oldest = oldestOf(check.among);
@@ -222,15 +211,10 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     return undefined;
   }
 
-  #addToScope(
-    scope: ScopeState<Payload>,
-    entry: Entry<Payload>,
-    message: RequestMessage | undefined,
-    now: number,
-  ): void {
+  #addToScope(scope: ScopeState<Payload>, entry: Entry<Payload>, message: RequestMessage, now: number): void {
     const { token, direction } = entry;
     if (direction === "server-to-client") scope.openServerRequests++;
-    if (message !== undefined) this.#checkReuse(scope, entry, message, now);
+    this.#checkReuse(scope, entry, message, now);
     // The listener that heard of a superseded request may have ended the whole scope.
     if (scope.isOver) {
       this.close(entry);
@@ -283,13 +267,11 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     this.counters.ended(state);
     this.#open.delete(entry);
     this.#owners.remove(ownerOf(entry.place));
-    if (entry.rules.isStream) this.#streams--;
     if (entry.scope !== undefined) this.#removeFromScope(entry.scope, entry, now);
     if (this.#isHigh && this.#open.size < this.#options.limits.total * normalLevel) this.#isHigh = false;
     this.#options.onFinished?.(entry);
     // The payload may hold a whole message, and a task may run for hours.
     if (entry.createdTask !== undefined) entry.payload = undefined;
-    if (this.#phase !== "running") this.#checkDrained();
     return true;
   }
 
@@ -300,7 +282,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
       scope.openServerRequests--;
       scope.serverRequestEndedAt = now;
     }
-    if (id !== undefined) this.tombstones.add(tombstoneKey(scope, direction, "id", id.key), entry);
+    this.tombstones.add(tombstoneKey(scope, direction, "id", id.key), entry);
     if (entry.token === undefined) return;
     if (entry.createdTask === undefined || scope.isOver) this.#releaseToken(scope, entry);
     else this.#keepTask(scope, entry);
@@ -325,16 +307,12 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     this.tombstones.add(tombstoneKey(scope, entry.direction, "token", entry.token.key), entry);
   }
 
-  #checkDrained(): void {
-    if (this.#open.size === this.#streams) this.#drained.resolve();
-  }
-
   /**
    * One timer serves all deadlines. It is set for the earliest one and not moved when that entry ends: in steady
    * traffic it fires a few times a minute, and looking at every open entry then is cheap.
    */
   #expireAt(deadline: number, now: number): void {
-    if (deadline >= this.#expiryAt || this.#phase === "closed") return;
+    if (deadline >= this.#expiryAt || this.#isClosed) return;
     this.#stopTimer?.();
     this.#expiryAt = deadline;
     this.#stopTimer = this.#options.setTimer(Math.max(deadline - now, 1), () => {

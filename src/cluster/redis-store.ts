@@ -2,6 +2,7 @@ import type { createClient as CreateClient, RedisClientType } from "@redis/clien
 
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../lib/clock.ts";
+import { settlesWithin } from "../lib/timeout.ts";
 import { createBreaker } from "./breaker.ts";
 import type { SharedStore, SharedStoreEvents } from "./shared-store.ts";
 
@@ -26,6 +27,8 @@ const pollMs = 1000;
 /** A command that takes longer has failed: calls wait for some of them. */
 const commandMs = 250;
 const connectMs = 2000;
+/** How long a start waits for the first answer; loading the client takes a part of it. */
+const readyMs = 10_000;
 const maxReconnectMs = 2000;
 
 /** Sets the owner unless the present one is alive. Its lease tells. */
@@ -53,8 +56,9 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
   const clients: Client[] = [];
   let stopPoll: (() => void) | undefined;
   let isClosed = false;
+  const answered = Promise.withResolvers<void>();
+  answered.promise.catch(() => {});
   const opened = open();
-  opened.catch(() => {});
 
   async function open(): Promise<Client> {
     const createClient = await loadClient();
@@ -105,20 +109,25 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     }
   }
 
+  /** Renews the lease and reads who else has one. */
   async function poll(): Promise<void> {
-    await run(async (client) => {
-      if (advertise !== undefined) {
-        await client.set(keys.lease(node), advertise, { expiration: { type: "PX", value: leaseMs } });
-        await client.sAdd(keys.nodes, node);
-      }
-      const others = (await client.sMembers(keys.nodes)).filter((name) => name !== node);
-      const urls = others.length === 0 ? [] : await client.mGet(others.map(keys.lease));
-      const gone = others.filter((_name, index) => urls[index] === null);
-      if (gone.length > 0) await client.sRem(keys.nodes, gone);
-      peers.clear();
-      for (const [index, name] of others.entries()) peers.set(name, urls[index] ?? "");
-      for (const name of gone) peers.delete(name);
-    });
+    const lease = { expiration: { type: "PX", value: leaseMs } } as const;
+    const [members] = await run((client) =>
+      Promise.all([
+        client.sMembers(keys.nodes),
+        ...(advertise === undefined
+          ? []
+          : [client.set(keys.lease(node), advertise, lease), client.sAdd(keys.nodes, node)]),
+      ]),
+    );
+    const others = members.filter((name) => name !== node);
+    const urls = others.length === 0 ? [] : await run((client) => client.mGet(others.map(keys.lease)));
+    const gone = others.filter((_name, index) => urls[index] === null);
+    if (gone.length > 0) await run((client) => client.sRem(keys.nodes, gone));
+    peers.clear();
+    for (const [index, name] of others.entries()) peers.set(name, urls[index] ?? "");
+    for (const name of gone) peers.delete(name);
+    answered.resolve();
   }
 
   function pollAgain(): void {
@@ -131,21 +140,16 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     });
   }
 
-  const firstPoll = opened.then(poll);
-  firstPoll.catch(() => {});
-  void firstPoll.catch(() => {}).finally(pollAgain);
+  // Whatever keeps the first attempt from working may be over a second later; a missing package is not.
+  opened
+    .then(poll, answered.reject)
+    .catch(() => {})
+    .finally(pollAgain);
 
   return {
     ready: async () => {
-      const late = Promise.withResolvers<never>();
-      const stop = setTimer(connectMs, () => {
-        late.reject(new GatewayError("store_failed", "the shared store did not answer in time"));
-      });
-      try {
-        await Promise.race([firstPoll, late.promise]);
-      } finally {
-        stop();
-      }
+      if (await settlesWithin(answered.promise, readyMs, setTimer)) return;
+      throw new GatewayError("store_failed", `the shared store did not answer within ${readyMs / 1000} s`);
     },
     peers,
     endSession: (id, expiresAt) =>

@@ -232,3 +232,36 @@ describe("a gateway of several that is killed", () => {
     await one.start();
   });
 });
+
+describe("a rolling restart", () => {
+  it("fails no call, with sessions that call all the time", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    const config: ConfigInput = {
+      ...shared(redis, { url: upstream.url }),
+      shutdown: { grace: "10s", readinessDelay: "2s" },
+    };
+    await using one = await startRestartable(config);
+    await using two = await startRestartable(config);
+    await using proxy = await startRoundRobin([one.origin, two.origin]);
+    const sessions = await Promise.all(Array.from({ length: 20 }, async () => openSession(proxy.url)));
+    let isOver = false;
+    const outcomes = new Map<number, number>();
+    const calling = sessions.map(async (session) => {
+      while (!isOver) {
+        const { status } = await session.post(ping);
+        outcomes.set(status, (outcomes.get(status) ?? 0) + 1);
+      }
+    });
+    for (const gateway of [one, two]) {
+      // The proxy takes it out; requests on their way are served during the readiness delay.
+      proxy.servers.splice(proxy.servers.indexOf(gateway.origin), 1);
+      await gateway.restart("SIGTERM");
+      proxy.servers.push(gateway.origin);
+    }
+    isOver = true;
+    await Promise.all(calling);
+    expect([...outcomes.keys()]).toEqual([200]);
+    expect(upstream.sessions).toHaveLength(sessions.length);
+  });
+});

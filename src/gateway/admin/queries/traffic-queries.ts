@@ -22,8 +22,8 @@ export interface OperationFrames {
   readonly frames: Readonly<Record<string, readonly Frame[]>>;
 }
 
-/** The longest window over the newest traffic that is counted; older exchanges are left out, and it is said. */
-const maxCounted = 100_000;
+/** So many of the newest exchanges are counted, which takes a second or two; that older ones were left out is said. */
+const maxCounted = 30_000;
 
 /** What the console asks of the recordings. */
 export interface TrafficQueries {

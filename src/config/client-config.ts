@@ -36,7 +36,8 @@ export function fromClientConfig(tree: unknown): ClientConfig {
     ...projectPaths(tree).flatMap((path) => serversAt(tree, path)),
   ];
   const isPlain = Object.keys(tree).every((key) => key === "mcpServers" || key === "$schema");
-  if (found.length === 0 || (isPlain && isObject(tree["mcpServers"]))) return unchanged;
+  const hasOwnNames = found.every(({ entry }) => typeof (entry["command"] ?? entry["url"]) === "string");
+  if (found.length === 0 || (isPlain && hasOwnNames && isObject(tree["mcpServers"]))) return unchanged;
   const origins = new Map<string, Path>();
   const servers: Record<string, unknown> = {};
   for (const { path, name, entry } of found) {

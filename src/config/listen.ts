@@ -39,6 +39,11 @@ export const listenConfig = z.strictObject({
   host: host.default("127.0.0.1").describe("Address to listen on."),
   port: port.default(8484).describe("Port to listen on; 0 for any free port."),
   unixSocket: z.string().min(1).optional().describe("Path of a Unix socket to listen on, instead of host and port."),
+  socketMode: z
+    .string({ error: 'is not a file mode in quotes, such as "0660"' })
+    .regex(/^0?[0-7]{3}$/u, { error: 'is not a file mode such as "0660"' })
+    .default("0600")
+    .describe("Who may connect to the Unix socket, as a file mode: `0600` the gateway's user, `0660` also its group."),
   tls: serverTls.optional().describe("Certificate and key for https."),
   publicUrl: z
     .string()

@@ -45,6 +45,7 @@ describe("a configuration", () => {
       listen: {
         host: "127.0.0.1",
         port: 8484,
+        socketMode: "0600",
         trustedProxies: [],
         allowedHosts: [],
         allowedOrigins: [],

@@ -34,6 +34,9 @@ export type TransportContext =
       readonly type: "http";
       readonly method: string;
       readonly path: string;
+      /** The Host header, and whether the connection is encrypted. */
+      readonly host?: string | undefined;
+      readonly isSecure?: boolean;
       /** Lower-case headers that later steps may read; never credentials. */
       readonly headers: Readonly<Record<string, string>>;
       readonly status?: number;
@@ -55,7 +58,7 @@ export type TransportContext =
 /** What is known of the HTTP request that brought a message. */
 export type HttpFacts = Pick<
   Extract<TransportContext, { readonly type: "http" }>,
-  "method" | "path" | "headers" | "peer" | "trace"
+  "method" | "path" | "host" | "isSecure" | "headers" | "peer" | "trace"
 >;
 
 /** The HTTP request that brought a message: its own, or the POST of an HTTP+SSE client. */

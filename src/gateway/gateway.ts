@@ -295,7 +295,7 @@ function openMainListener(
   handle: RequestListener,
   log: Logger,
 ): Promise<HttpListener> {
-  const { tls, unixSocket, host, port } = listen;
+  const { tls, unixSocket, socketMode, host, port } = listen;
   const onCertificate = (problem: string | undefined): void => {
     if (problem === undefined) log.info({}, "reloaded the certificate");
     else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
@@ -306,6 +306,7 @@ function openMainListener(
       port,
       portSetting: "--port or `listen.port`",
       unixSocket,
+      socketMode,
       tls,
       headerBytes: limits.headerBytes,
       bodyMs: timeouts.body,

@@ -184,6 +184,7 @@ const fixed = [
   "listen.host",
   "listen.port",
   "listen.unixSocket",
+  "listen.socketMode",
   "listen.tls",
   "admin",
   "limits.headerBytes",
@@ -200,13 +201,13 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
   const { secrets: _old, ...before } = running;
   const { secrets: _new, ...after } = next;
   const paths = differences(before, after, "");
-  const { host, port, unixSocket, tls } = running.listen;
+  const { host, port, unixSocket, socketMode, tls } = running.listen;
   return {
     paths,
     needsRestart: paths.filter((path) => fixed.some((start) => path === start || path.startsWith(`${start}.`))),
     applicable: {
       ...next,
-      listen: { ...next.listen, host, port, unixSocket, tls },
+      listen: { ...next.listen, host, port, unixSocket, socketMode, tls },
       admin: running.admin,
       limits: { ...next.limits, headerBytes: running.limits.headerBytes },
       timeouts: { ...next.timeouts, body: running.timeouts.body },

@@ -342,10 +342,12 @@ function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
     return false;
   const { transport } = other;
   if (one.transport.type !== "http" || transport.type !== "http") return one.transport.type === transport.type;
-  const { method, path, peer, headers } = one.transport;
+  const { method, path, host, isSecure, peer, headers } = one.transport;
   return (
     method === transport.method &&
     path === transport.path &&
+    host === transport.host &&
+    isSecure === transport.isSecure &&
     peer === transport.peer &&
     includesHeaders(headers, transport.headers) &&
     includesHeaders(transport.headers, headers)
@@ -378,8 +380,12 @@ function buildContext(
   if (transport.type !== "http") return { context: common, count: 0 };
   const path = redactor.text(transport.path);
   const { headers, count } = redactor.headers(transport.headers, secrets);
-  const { method, peer } = transport;
-  const http = { method, path: path.text, ...(peer === undefined ? undefined : { peer }), headers };
+  const { method, host, isSecure, peer } = transport;
+  const origin =
+    host === undefined
+      ? undefined
+      : { origin: `${isSecure === true ? "https" : "http"}://${redactor.text(host).text}` };
+  const http = { method, ...origin, path: path.text, ...(peer === undefined ? undefined : { peer }), headers };
   return { context: { ...common, http }, count: path.count + count };
 }
 

@@ -62,6 +62,8 @@ export interface FrameContext {
 /** The HTTP request of a message, with the headers that may be stored. */
 export interface FrameHttp {
   readonly method: string;
+  /** Scheme, host and port that the client connected to. */
+  readonly origin?: string;
   /** Path and query. */
   readonly path: string;
   readonly peer?: string;

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { kill } from "node:process";
 
 import { describe, expect, it } from "vitest";
@@ -89,6 +90,34 @@ describe("client commands", () => {
       4,
       expect.stringContaining(`there is no socket ${socket}.not`),
     ]);
+  });
+});
+
+describe.skipIf(process.platform === "win32")("the mode of a Unix socket", () => {
+  it.for([
+    ["", 0o600],
+    [', socketMode: "0660"', 0o660],
+    [', socketMode: "666"', 0o666],
+  ] as const)("is set by the configuration: %s", async ([setting, mode]) => {
+    using folder = testFolder();
+    const socket = `${folder.path}/headgate.sock`;
+    const config = `upstream: { demo: true }\nadmin: false\nlisten: { unixSocket: ${socket}${setting} }\n`;
+    const file = folder.write("c.yaml", config);
+    await using gateway = await startProcess([process.execPath, headgateBin, "run", "-c", file]);
+    await gateway.waitForLine(/listening on/u);
+    expect(statSync(socket).mode & 0o777).toBe(mode);
+  });
+
+  it("is refused if it is no mode", async () => {
+    using folder = testFolder();
+    for (const wrong of ["0660", '"rw"', '"0888"']) {
+      const config = `upstream: { demo: true }\nlisten: { unixSocket: x.sock, socketMode: ${wrong} }\n`;
+      const { exitCode, stdout, stderr } = await headgate(["check", folder.write("c.yaml", config)]);
+      expect([exitCode, stdout + stderr]).toEqual([
+        2,
+        expect.stringContaining("listen.socketMode: is not a file mode"),
+      ]);
+    }
   });
 });
 

@@ -8,6 +8,7 @@ import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
 import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, captureStart, type ToldCall } from "../support/capture.ts";
+import { startGateway } from "../support/gateway.ts";
 import { startProcess } from "../support/process.ts";
 
 const calls: readonly ToldCall[] = [
@@ -161,6 +162,21 @@ describe("headgate traffic", () => {
       response: { content: { text: expect.stringContaining("4030") as unknown } },
       _mcp: { exchange: "capture-1-x3", decision: "deny", rule: "no-deletes", principal: "ann" },
     });
+  });
+
+  it("writes the URL into HAR files that the client called", async () => {
+    using folder = temporaryFolder();
+    const store = folder.at("traffic.sqlite");
+    const config = folder.write("c.yaml", `upstream: { demo: true }\nadmin: false\nrecord: { file: ${store} }\n`);
+    let url = "";
+    {
+      await using gateway = await startGateway(["run", "--port", "0", "--config", config]);
+      ({ url } = gateway);
+      expect(await headgate("call", "add", "a=2", "b=40", "--url", url)).toMatchObject({ exitCode: 0 });
+    }
+    const file = folder.at("a.har");
+    expect(await headgate("traffic", "export", file, "tool:add", "--store", store)).toMatchObject({ exitCode: 0 });
+    expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ log: { entries: [{ request: { url } }] } });
   });
 
   it("shows counts and percentiles", async () => {

@@ -29,7 +29,7 @@ function callsIn(text: string): string[][] {
   const shell = fences(text, "sh").flatMap((code) => code.split("\n"));
   const inline = [...text.matchAll(/`(?<code>headgate [a-z][^`]*)`/gu)].map(({ groups }) => groups?.["code"] ?? "");
   const typed = [...shell, ...inline].flatMap((line) => {
-    const call = /(?:^|-- )(?:headgate|npm run -s headgate --) (?<rest>[a-z].*)$/u.exec(line);
+    const call = /(?:^|-- )(?:headgate|npx headgate|npm run -s headgate --) (?<rest>[a-z].*)$/u.exec(line);
     return call?.groups?.["rest"] === undefined ? [] : [wordsOf(call.groups["rest"])];
   });
   const configured = [...text.matchAll(/"command": "headgate",\s*"args": (?<args>\[[^\]]*\])/gu)].map(
@@ -60,7 +60,7 @@ describe("the guides", () => {
   });
 
   it.each(configurations)("of $file have a configuration that loads: $code", async ({ code, format }) => {
-    const named = [...code.matchAll(/\$\{env:(?<name>\w+)/gu)].map(({ groups }) => groups?.["name"] ?? "");
+    const named = [...code.matchAll(/\$\{(?:env:)?(?<name>\w+)/gu)].map(({ groups }) => groups?.["name"] ?? "");
     const result = await loadConfig({
       text: code,
       format,

@@ -1,4 +1,4 @@
-import { statSync, unlinkSync, watch } from "node:fs";
+import { chmodSync, statSync, unlinkSync, watch } from "node:fs";
 import {
   createServer as createHttpServer,
   type OutgoingHttpHeader,
@@ -21,6 +21,8 @@ export interface HttpListenOptions {
   /** How users choose another port, for the message about one that is in use. */
   readonly portSetting: string;
   readonly unixSocket?: string | undefined;
+  /** File mode of the Unix socket, in octal digits. */
+  readonly socketMode?: string;
   readonly tls?:
     | {
         readonly certFile: string;
@@ -62,7 +64,7 @@ type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
-  const { tls, unixSocket, host, port } = options;
+  const { tls, unixSocket, socketMode = "0600", host, port } = options;
   let isEnding = false;
   class ListenerResponse extends ServerResponse {
     override writeHead(status: number, text?: string | HeadFields, fields?: HeadFields): this {
@@ -94,6 +96,7 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
       resolve();
     });
   });
+  if (unixSocket !== undefined) chmodSync(unixSocket, Number.parseInt(socketMode, 8));
   const stopWatching =
     tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
   return {

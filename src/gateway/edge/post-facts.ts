@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { TLSSocket } from "node:tls";
 
 import type { TraceHeaders, TransportContext } from "../../core/exchange.ts";
 
@@ -10,7 +11,14 @@ export function httpFactsOfPost(
   peer: string | undefined,
 ): Extract<TransportContext, { readonly type: "http" }> {
   const trace = traceHeadersOf(request);
-  const facts = { type: "http", method: "POST", path, headers: forwardedHeaders(request, forwardHeaders) } as const;
+  const facts = {
+    type: "http",
+    method: "POST",
+    path,
+    host: request.headers.host,
+    isSecure: request.socket instanceof TLSSocket,
+    headers: forwardedHeaders(request, forwardHeaders),
+  } as const;
   if (trace === undefined) return peer === undefined ? facts : { ...facts, peer };
   return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
 }

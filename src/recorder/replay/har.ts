@@ -1,4 +1,4 @@
-import type { ExchangeRecord, Frame } from "../contract.ts";
+import type { ExchangeRecord, Frame, FrameHttp } from "../contract.ts";
 
 /** The creator of a HAR file. */
 export interface HarCreator {
@@ -30,7 +30,7 @@ function harEntry(record: ExchangeRecord, frames: readonly Frame[]): Readonly<Re
   const answer = own.findLast((frame) => frame.kind === "result" || frame.kind === "error");
   const context = frames.find((frame) => frame.context !== undefined)?.context;
   const headers = Object.entries(context?.http?.headers ?? {}).map(([name, value]) => ({ name, value }));
-  const url = urlOf(record, context?.http?.path);
+  const url = urlOf(record, context?.http);
   const status = answer === undefined ? (kind === "notification" ? 202 : 0) : 200;
   return {
     startedDateTime: new Date(record.at).toISOString(),
@@ -82,9 +82,9 @@ function harEntry(record: ExchangeRecord, frames: readonly Frame[]): Readonly<Re
   };
 }
 
-/** The URL of a message; messages without HTTP get a scheme of their own. */
-function urlOf({ route, method, transport }: ExchangeRecord, path: string | undefined): string {
-  return path === undefined
+/** The URL that the client used; messages without HTTP get a scheme of their own. */
+function urlOf({ route, method, transport }: ExchangeRecord, http: FrameHttp | undefined): string {
+  return http === undefined
     ? `mcp+${transport}://${encodeURIComponent(route)}/${method}`
-    : `http://headgate.invalid${path}`;
+    : `${http.origin ?? "http://headgate.invalid"}${http.path}`;
 }

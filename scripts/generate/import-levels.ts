@@ -33,6 +33,7 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
   "server-kit": [["stores", "sse", "auth"], ["entity"], ["settings"], ["tools"], ["http"], ["mcp", "adapters"], ["."]],
   "agent-kit": [["."], ["tools"], ["control"], ["agent"], ["index.ts"]],
+  federation: [["names"], ["lists"], ["."]],
   bridge: [["."], ["legacy-to-modern", "modern-to-legacy"]],
   gateway: [
     ["context.ts"],

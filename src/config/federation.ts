@@ -133,6 +133,10 @@ export const viewConfig = z.strictObject({
   tools: namePatterns.describe("Names of tools as clients see them; `*` stands for any characters. Default: none."),
   prompts: namePatterns.describe("Names of prompts. Default: none."),
   resources: namePatterns.describe("URIs and URI templates of resources. Default: none."),
+  discovery: z
+    .enum(["list", "search"])
+    .default("list")
+    .describe("`search`: clients list two tools, one that finds the others by words and one that calls them."),
   when: z
     .string()
     .superRefine((text, context) => {

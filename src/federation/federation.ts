@@ -5,17 +5,17 @@ import { isObject } from "../lib/is-object.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
-import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./advertised-names.ts";
-import { capabilityOf, createEntryReader, type EntryReader } from "./catalogue-entries.ts";
-import { createListCursors, type ListCursors } from "./list-cursor.ts";
-import { type ListFacts, listFacts } from "./list-facts.ts";
-import type { Degraded } from "./list-filler.ts";
-import { createRequestStates, type RequestStates, taskTarget } from "./member-messages.ts";
-import type { FederationOptions, MemberOptions } from "./member-options.ts";
+import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./names/advertised-names.ts";
+import { capabilityOf, createEntryReader, type EntryReader } from "./lists/catalogue-entries.ts";
+import { createListCursors, type ListCursors } from "./lists/list-cursor.ts";
+import { type ListFacts, listFacts } from "./names/list-facts.ts";
+import type { Degraded } from "./lists/list-filler.ts";
+import { createRequestStates, type RequestStates, taskTarget } from "./names/member-messages.ts";
+import type { FederationOptions, MemberOptions } from "./names/member-options.ts";
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
-import { overrideCall } from "./tool-overrides.ts";
-import { createView, type View } from "./view.ts";
-import { UriOwners } from "./uri-owners.ts";
+import { overrideCall } from "./names/tool-overrides.ts";
+import { createView, type View } from "./names/view.ts";
+import { UriOwners } from "./names/uri-owners.ts";
 
 export interface FederationDeps {
   readonly options: FederationOptions;
@@ -106,6 +106,13 @@ export class Federation {
       default:
         return methodFacts(message.method) === undefined ? this.#extension(message.method) : none;
     }
+  }
+
+  /** Whether some callers find tools by searching. */
+  get hasSearch(): boolean {
+    return [...this.#conditionalViews, ...(this.#view === undefined ? [] : [this.#view])].some(
+      ({ discovery }) => discovery === "search",
+    );
   }
 
   /** The part that the caller of an exchange gets; undefined for everything. */

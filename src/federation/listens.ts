@@ -7,12 +7,12 @@ import { isObject } from "../lib/is-object.ts";
 import { memberValue } from "../protocol/json/read.ts";
 import { type Message, replaceIds, type RequestMessage } from "../protocol/message.ts";
 import { cancelledError, type UpstreamLink } from "../transports/transport.ts";
-import { ChangeNotices } from "./change-notices.ts";
+import { ChangeNotices } from "./lists/change-notices.ts";
 import type { Federation } from "./federation.ts";
-import type { ListFacts } from "./list-facts.ts";
-import type { FilledPage } from "./list-filler.ts";
-import { taskTarget, withAdvertisedTasks } from "./member-messages.ts";
-import type { MemberOptions } from "./member-options.ts";
+import type { ListFacts } from "./names/list-facts.ts";
+import type { FilledPage } from "./lists/list-filler.ts";
+import { taskTarget, withAdvertisedTasks } from "./names/member-messages.ts";
+import type { MemberOptions } from "./names/member-options.ts";
 import { createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
 import { serverInfoOf } from "./server-facts.ts";
 

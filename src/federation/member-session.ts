@@ -2,7 +2,7 @@ import type { Exchange, SetTimer } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { idFrom, replaceIds } from "../protocol/message.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
-import type { MemberOptions } from "./member-options.ts";
+import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnNotification } from "./member-requests.ts";
 import { parseServerFacts, type ServerFacts } from "./server-facts.ts";
 

@@ -9,16 +9,16 @@ import type { Message, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { revisions } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
-import type { Target } from "./advertised-names.ts";
-import type { Catalogue } from "./catalogue.ts";
+import type { Target } from "./names/advertised-names.ts";
+import type { Catalogue } from "./lists/catalogue.ts";
 import { type Federation, type ListSource, subjectOf } from "./federation.ts";
-import { type ListFacts, listFactsOf } from "./list-facts.ts";
-import { type FilledPage, ListFiller } from "./list-filler.ts";
-import { withAdvertisedTasks, withReference, withString } from "./member-messages.ts";
-import type { MemberOptions } from "./member-options.ts";
-import { mentionedUris } from "./mentioned-uris.ts";
+import { type ListFacts, listFactsOf } from "./names/list-facts.ts";
+import { type FilledPage, ListFiller } from "./lists/list-filler.ts";
+import { withAdvertisedTasks, withReference, withString } from "./names/member-messages.ts";
+import type { MemberOptions } from "./names/member-options.ts";
+import { mentionedUris } from "./names/mentioned-uris.ts";
 import { serverInfoOf } from "./server-facts.ts";
-import { showsEntry } from "./view.ts";
+import { showsEntry } from "./names/view.ts";
 
 /** The connections of one client to the members. */
 export interface MemberLinks {

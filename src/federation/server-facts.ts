@@ -4,8 +4,8 @@ import { memberInteger, memberString, memberValue } from "../protocol/json/read.
 import type { Message } from "../protocol/message.ts";
 import type { Capabilities } from "../protocol/methods.ts";
 import { newestModern } from "../protocol/revisions.ts";
-import { capabilityOf } from "./catalogue-entries.ts";
-import type { FederationOptions } from "./member-options.ts";
+import { capabilityOf } from "./lists/catalogue-entries.ts";
+import type { FederationOptions } from "./names/member-options.ts";
 
 /** What a member said about itself in `initialize` or `server/discover`. */
 export interface ServerFacts {

@@ -8,12 +8,12 @@ import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage }
 import { metadataOf } from "../protocol/metadata.ts";
 import { negotiateRevision, revisionNames } from "../protocol/revisions.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
-import { Catalogue } from "./catalogue.ts";
-import { capabilityOf } from "./catalogue-entries.ts";
-import { ChangeNotices } from "./change-notices.ts";
+import { Catalogue } from "./lists/catalogue.ts";
+import { capabilityOf } from "./lists/catalogue-entries.ts";
+import { ChangeNotices } from "./lists/change-notices.ts";
 import type { Federation } from "./federation.ts";
-import { withAdvertisedTasks, withAsker, withLogger } from "./member-messages.ts";
-import type { MemberOptions } from "./member-options.ts";
+import { withAdvertisedTasks, withAsker, withLogger } from "./names/member-messages.ts";
+import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
 import { MemberSession } from "./member-session.ts";
 import { Router } from "./router.ts";

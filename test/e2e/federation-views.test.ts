@@ -72,4 +72,29 @@ describe.each([newestLegacy, newestModern])("views of several servers, with a cl
       await expect(client.callTool("notes__write")).rejects.toThrow(/Unknown tool/u);
     }
   });
+
+  it("let clients search for tools and call what they find, within what the policy allows", async () => {
+    await using gateway = await openGateway({
+      routes: { desk: { upstreams, views: { finder: { tools: ["*"], discovery: "search" } } } },
+      policy: {
+        rules: [
+          { id: "no-writes", deny: 'mcp.upstream == "notes" && mcp.name == "write"' },
+          { id: "rest", allow: "true" },
+        ],
+      },
+    });
+    await using client = await connectV2({ via: "http", url: `${gateway.origin}/desk/finder/mcp` }, revision);
+    expect(await client.listTools()).toEqual(["search_tools", "call_tool"]);
+    const found = async (query: string) => {
+      const { texts } = await client.callTool("search_tools", { args: { query } });
+      return (JSON.parse(texts[0] ?? "[]") as readonly { readonly name: string }[]).map(({ name }) => name);
+    };
+    expect(await found("create an issue")).toEqual(["github__create_issue"]);
+    // What the caller may not use is not found.
+    expect(await found("notes")).toEqual(["notes__read"]);
+    const call = (name: string) => client.callTool("call_tool", { args: { name, arguments: { path: "/x" } } });
+    expect((await call("notes__read")).texts).toEqual(['notes.read {"path":"/x"}']);
+    await expect(call("notes__write")).rejects.toThrow(/policy/u);
+    await expect(call("call_tool")).rejects.toThrow(/needs the `name`/u);
+  });
 });

@@ -27,6 +27,7 @@ import { createExchangeLog } from "./guards/exchange-log.ts";
 import { createRateGuard } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
 import { createArgumentOverrides, createMemberResolution } from "./member-resolution.ts";
+import { createToolDiscovery } from "./tool-discovery.ts";
 import { messageKinds } from "./message-kinds.ts";
 import { createMessageValidation } from "./message-validation.ts";
 import type { SemanticChecks } from "./semantic-checks.ts";
@@ -166,6 +167,8 @@ export function routeDepsOf(
       validation.schemasLoaded,
       // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
       // which may have changed the name.
+      // Before the server is looked up: what it calls is judged, limited and recorded as the real tool.
+      ...(upstream.federation?.hasSearch === true ? [createToolDiscovery(upstream.federation)] : []),
       ...memberResolution,
       interceptors(config.name),
       ...memberResolution,

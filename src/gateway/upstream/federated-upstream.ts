@@ -1,11 +1,11 @@
 import type { FederationConfig, MemberConfig, ViewConfig } from "../../config/config.ts";
 import { Federation } from "../../federation/federation.ts";
-import type { Degraded } from "../../federation/list-filler.ts";
-import type { MemberOptions } from "../../federation/member-options.ts";
+import type { Degraded } from "../../federation/lists/list-filler.ts";
+import type { MemberOptions } from "../../federation/names/member-options.ts";
 import { FederatedRequestLink } from "../../federation/request-link.ts";
 import { FederatedSessionLink } from "../../federation/session-link.ts";
-import type { ArgumentOverride, ToolOverride } from "../../federation/tool-overrides.ts";
-import type { ViewOptions } from "../../federation/view.ts";
+import type { ArgumentOverride, ToolOverride } from "../../federation/names/tool-overrides.ts";
+import type { ViewOptions } from "../../federation/names/view.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../errors.ts";
 import { compileCondition, compileExpression } from "../../policy/cel/expression.ts";

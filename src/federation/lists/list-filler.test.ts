@@ -1,23 +1,23 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import type { Exchange } from "../core/exchange.ts";
-import type { Reply } from "../core/pipeline.ts";
-import { errorMessage } from "../core/reply.ts";
-import { GatewayError } from "../errors.ts";
-import { createProcessSeals } from "../lib/keys/sealing.ts";
-import { idFrom } from "../protocol/message.ts";
-import { exchangeWith } from "../../test/support/exchange.ts";
-import { createFakeTime, type FakeTime, settled } from "../../test/support/fake-time.ts";
-import { requestOf, resultOf } from "../../test/support/messages.ts";
-import { AdvertisedNames } from "./advertised-names.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import { errorMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
+import { createProcessSeals } from "../../lib/keys/sealing.ts";
+import { idFrom } from "../../protocol/message.ts";
+import { exchangeWith } from "../../../test/support/exchange.ts";
+import { createFakeTime, type FakeTime, settled } from "../../../test/support/fake-time.ts";
+import { requestOf, resultOf } from "../../../test/support/messages.ts";
+import { AdvertisedNames } from "../names/advertised-names.ts";
 import { Catalogue } from "./catalogue.ts";
 import { createEntryReader } from "./catalogue-entries.ts";
 import { createListCursors } from "./list-cursor.ts";
-import { listFacts } from "./list-facts.ts";
+import { listFacts } from "../names/list-facts.ts";
 import { type FilledPage, ListFiller } from "./list-filler.ts";
-import type { ListingOptions, MemberOptions } from "./member-options.ts";
-import { UriOwners } from "./uri-owners.ts";
+import type { ListingOptions, MemberOptions } from "../names/member-options.ts";
+import { UriOwners } from "../names/uri-owners.ts";
 
 const facts = listFacts("tools/list");
 const exchange: Exchange = exchangeWith(requestOf("tools/list"));

@@ -1,17 +1,17 @@
 import { createHash } from "node:crypto";
 
-import { BoundedMap } from "../lib/bounded-map.ts";
-import { isObject } from "../lib/is-object.ts";
-import { editObject } from "../protocol/json/edit.ts";
-import { type Span, spanOf } from "../protocol/json/outline.ts";
-import { decodeString, elementsOf, membersOf, typeAt } from "../protocol/json/read.ts";
-import type { ResultMessage } from "../protocol/message.ts";
-import type { AdvertisedNames } from "./advertised-names.ts";
-import type { ListFacts } from "./list-facts.ts";
-import { advertisedTask } from "./member-messages.ts";
-import type { MemberOptions } from "./member-options.ts";
-import { overrideDefinition } from "./tool-overrides.ts";
-import type { UriOwners } from "./uri-owners.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { editObject } from "../../protocol/json/edit.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
+import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
+import type { ResultMessage } from "../../protocol/message.ts";
+import type { AdvertisedNames } from "../names/advertised-names.ts";
+import type { ListFacts } from "../names/list-facts.ts";
+import { advertisedTask } from "../names/member-messages.ts";
+import type { MemberOptions } from "../names/member-options.ts";
+import { overrideDefinition } from "../names/tool-overrides.ts";
+import type { UriOwners } from "../names/uri-owners.ts";
 
 /** An entry of a member's list. */
 export interface CatalogueEntry {

@@ -1,9 +1,9 @@
-import type { Clock, Exchange } from "../core/exchange.ts";
-import type { Reply } from "../core/pipeline.ts";
-import { GatewayError } from "../errors.ts";
-import { memberInteger, memberString } from "../protocol/json/read.ts";
+import type { Clock, Exchange } from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
+import { memberInteger, memberString } from "../../protocol/json/read.ts";
 import type { CatalogueEntry, EntryReader } from "./catalogue-entries.ts";
-import type { ListFacts, ListMethod } from "./list-facts.ts";
+import type { ListFacts, ListMethod } from "../names/list-facts.ts";
 
 /** One page of a member's list. */
 export interface CataloguePage {

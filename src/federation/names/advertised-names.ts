@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 
-import { BoundedMap } from "../lib/bounded-map.ts";
-import { createGlobTest } from "../lib/glob.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { createGlobTest } from "../../lib/glob.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
 import type { ToolOverride } from "./tool-overrides.ts";
 

@@ -1,6 +1,6 @@
-import { BoundedMap } from "../lib/bounded-map.ts";
-import { createGlobTest } from "../lib/glob.ts";
-import type { Principal } from "../core/exchange.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { createGlobTest } from "../../lib/glob.ts";
+import type { Principal } from "../../core/exchange.ts";
 import type { MemberOptions } from "./member-options.ts";
 
 /** How many URIs, templates and mentions are remembered. */

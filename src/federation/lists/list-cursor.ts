@@ -1,6 +1,6 @@
-import type { Seal } from "../lib/keys/sealing.ts";
-import type { Exchange } from "../core/exchange.ts";
-import type { ListMethod } from "./list-facts.ts";
+import type { Seal } from "../../lib/keys/sealing.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import type { ListMethod } from "../names/list-facts.ts";
 
 /** Where a list goes on. */
 export interface ListPlace {

@@ -1,12 +1,12 @@
-import type { Clock, Exchange, SetTimer } from "../core/exchange.ts";
-import { GatewayError } from "../errors.ts";
-import type { AdvertisedNames } from "./advertised-names.ts";
+import type { Clock, Exchange, SetTimer } from "../../core/exchange.ts";
+import { GatewayError } from "../../errors.ts";
+import type { AdvertisedNames } from "../names/advertised-names.ts";
 import type { Catalogue, PageOutcome } from "./catalogue.ts";
 import type { CatalogueEntry } from "./catalogue-entries.ts";
 import type { ListPlace } from "./list-cursor.ts";
-import type { ListFacts } from "./list-facts.ts";
-import type { FederationOptions, ListingOptions, MemberOptions } from "./member-options.ts";
-import type { UriOwners } from "./uri-owners.ts";
+import type { ListFacts } from "../names/list-facts.ts";
+import type { FederationOptions, ListingOptions, MemberOptions } from "../names/member-options.ts";
+import type { UriOwners } from "../names/uri-owners.ts";
 
 /** A member that a list lacks, or shows as it was earlier. */
 export interface Degraded {

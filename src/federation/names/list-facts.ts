@@ -1,4 +1,4 @@
-import type { MemberName } from "../protocol/json/outline.ts";
+import type { MemberName } from "../../protocol/json/outline.ts";
 import type { NamedKind } from "./advertised-names.ts";
 
 /** A list that members have, and where its entries are. */

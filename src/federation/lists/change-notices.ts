@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-import type { SetTimer } from "../core/exchange.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 import type { FilledPage } from "./list-filler.ts";
-import { type ListFacts, listOfCapability } from "./list-facts.ts";
+import { type ListFacts, listOfCapability } from "../names/list-facts.ts";
 
 /** How long changes of several members are gathered. */
 const gatherMs = 250;

@@ -1,13 +1,13 @@
-import type { Exchange } from "../core/exchange.ts";
-import { withMessage } from "../core/exchange.ts";
-import { synthesizeRequest } from "../core/synthesize.ts";
-import { GatewayError } from "../errors.ts";
-import { isObject } from "../lib/is-object.ts";
-import { changeMembers, insertMember, replaceMember } from "../protocol/json/edit.ts";
-import { findAmbiguousName, knownNames } from "../protocol/json/folded-names.ts";
-import { spanOf } from "../protocol/json/outline.ts";
-import { memberType, memberValue } from "../protocol/json/read.ts";
-import type { RequestMessage } from "../protocol/message.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { withMessage } from "../../core/exchange.ts";
+import { synthesizeRequest } from "../../core/synthesize.ts";
+import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { changeMembers, insertMember, replaceMember } from "../../protocol/json/edit.ts";
+import { findAmbiguousName, knownNames } from "../../protocol/json/folded-names.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import { memberType, memberValue } from "../../protocol/json/read.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
 
 /** How a tool is offered, where that differs from what its server says. */
 export interface ToolOverride {

@@ -1,11 +1,11 @@
-import type { Seal } from "../lib/keys/sealing.ts";
-import type { Exchange } from "../core/exchange.ts";
-import { withReplacements } from "../core/synthesize.ts";
-import { GatewayError } from "../errors.ts";
-import { isObject } from "../lib/is-object.ts";
-import { type MemberName, spanOf } from "../protocol/json/outline.ts";
-import { memberString, memberValue } from "../protocol/json/read.ts";
-import { type Message, replaceIds, type RequestMessage } from "../protocol/message.ts";
+import type { Seal } from "../../lib/keys/sealing.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { withReplacements } from "../../core/synthesize.ts";
+import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type MemberName, spanOf } from "../../protocol/json/outline.ts";
+import { memberString, memberValue } from "../../protocol/json/read.ts";
+import { type Message, replaceIds, type RequestMessage } from "../../protocol/message.ts";
 import type { MemberOptions } from "./member-options.ts";
 
 /** The same message with another string in a member; the outline moves along instead of being scanned again. */

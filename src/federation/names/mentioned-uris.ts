@@ -1,7 +1,7 @@
-import { isObject } from "../lib/is-object.ts";
-import { slotOf } from "../protocol/json/outline.ts";
-import { memberValue } from "../protocol/json/read.ts";
-import type { Message } from "../protocol/message.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { slotOf } from "../../protocol/json/outline.ts";
+import { memberValue } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
 
 const none: readonly string[] = [];
 /** Every content block with a resource has this. */

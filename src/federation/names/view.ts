@@ -1,5 +1,5 @@
-import type { Exchange } from "../core/exchange.ts";
-import { createGlobTest } from "../lib/glob.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { createGlobTest } from "../../lib/glob.ts";
 import type { ListFacts } from "./list-facts.ts";
 
 /** A part of what a federation offers, as configured. */
@@ -7,6 +7,8 @@ export interface ViewOptions {
   readonly tools: readonly string[];
   readonly prompts: readonly string[];
   readonly resources: readonly string[];
+  /** How clients find its tools. */
+  readonly discovery: "list" | "search";
   /** Whether the caller of an exchange gets this view; undefined where only its path leads there. */
   readonly when?: ((exchange: Exchange) => boolean) | undefined;
 }
@@ -17,16 +19,18 @@ type NameTest = (name: string) => boolean;
 /** A part of what a federation offers. What it does not show does not exist in it. */
 export interface View {
   readonly shows: Readonly<Record<"tool" | "prompt" | "resource", NameTest>>;
+  readonly discovery: ViewOptions["discovery"];
   readonly when: ViewOptions["when"];
 }
 
-export function createView({ tools, prompts, resources, when }: ViewOptions): View {
+export function createView({ tools, prompts, resources, discovery, when }: ViewOptions): View {
   return {
     shows: {
       tool: createGlobTest(tools),
       prompt: createGlobTest(prompts),
       resource: createGlobTest(resources),
     },
+    discovery,
     when,
   };
 }

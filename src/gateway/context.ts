@@ -27,6 +27,7 @@ import { createEventStore, type EventStore, type EventStoreLimits } from "../ses
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
 import type { SessionRecord } from "../sessions/session-record.ts";
 import type { StreamJournal } from "../sessions/stream-journal.ts";
+import type { TaskOwnerStore } from "../sessions/task-owner-store.ts";
 import { type Logger, shortenName } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
@@ -39,6 +40,8 @@ export interface GatewayContext {
   readonly metrics: Metrics;
   readonly registry: SessionRegistry;
   readonly events: EventStore;
+  /** Who started tasks before a restart; absent where nothing is kept. */
+  readonly taskOwners: TaskOwnerStore | undefined;
   /** Absent where this gateway has no peers. */
   readonly cluster: ClusterMember | undefined;
   /** Notes which calls are answered by streams, for the process after this one. */
@@ -106,6 +109,8 @@ export interface GatewayState {
   readonly isDurable: boolean;
   readonly ended: EndedSessions;
   readonly journal: StreamJournal;
+  /** Absent where nothing is kept. */
+  readonly taskOwners: TaskOwnerStore | undefined;
   close(): void;
 }
 
@@ -169,6 +174,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     registry,
     events,
     cluster: options.cluster,
+    taskOwners: state.taskOwners,
     journal,
     seals: state.seals,
     suspendedCalls: createSuspendedCalls({

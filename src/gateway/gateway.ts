@@ -284,7 +284,7 @@ function openRouteTable(
       audit,
       providers: options.policies ?? {},
     },
-    taskOwners: createTaskOwners(clock),
+    taskOwners: createTaskOwners(clock, context.taskOwners),
     recording,
     tracing: telemetry.route,
   });

@@ -9,6 +9,7 @@ import { readOrCreateKey } from "../../lib/keys/key-file.ts";
 import { createProcessSeals, createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import { openEndedSessions } from "../../sessions/ended-sessions.ts";
 import { noJournal, openStreamJournal } from "../../sessions/stream-journal.ts";
+import { openTaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 import type { GatewayState } from "../context.ts";
 
@@ -23,16 +24,22 @@ export function openState(
   const node = randomBytes(4).toString("hex");
   const seals = keys === undefined ? sealsIn(folder, log) : createSeals(keys.map((key) => Buffer.from(key)));
   const kept = folder === undefined ? undefined : keptIn(folder, node, log, clock);
-  const { ended, journal } = kept ?? { ended: openEndedSessions(undefined, clock.wall), journal: noJournal };
+  const { ended, journal, taskOwners } = kept ?? {
+    ended: openEndedSessions(undefined, clock.wall),
+    journal: noJournal,
+    taskOwners: undefined,
+  };
   return {
     node,
     seals: seals ?? createProcessSeals(),
     isDurable: seals !== undefined,
     ended,
     journal,
+    taskOwners,
     close: () => {
       ended.close();
       journal.close();
+      taskOwners?.close();
     },
   };
 }
@@ -53,11 +60,12 @@ function keptIn(
   node: string,
   log: Logger,
   { wall }: Clock,
-): Pick<GatewayState, "ended" | "journal"> | undefined {
+): Pick<GatewayState, "ended" | "journal" | "taskOwners"> | undefined {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const ended = openEndedSessions(folder, wall);
-    return { ended, journal: openStreamJournal(folder, node, wall) };
+    const taskOwners = openTaskOwnerStore(folder, wall);
+    return { ended, journal: openStreamJournal(folder, node, wall), taskOwners };
   } catch (error) {
     const fields = errorFields(GatewayError.from(error));
     log.warn({ folder, ...fields }, "cannot keep ended sessions in the state folder; a restart forgets them");

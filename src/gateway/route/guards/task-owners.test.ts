@@ -3,12 +3,13 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, messageFrom } from "../../../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../../../test/support/messages.ts";
 import { principalNamed } from "../../../../test/support/principals.ts";
+import type { TaskOwnerStore } from "../../../sessions/task-owner-store.ts";
 import { createTaskOwners } from "./task-owners.ts";
 
 const [ann, bob] = [principalNamed("ann"), principalNamed("bob")];
 
-function ownersWithTask() {
-  const guard = createTaskOwners({ wall: () => 0 });
+function ownersWithTask(store?: TaskOwnerStore) {
+  const guard = createTaskOwners({ wall: () => 0 }, store);
   const call = exchangeWith(requestOf("tools/call", { name: "rows" }), { principal: ann });
   expect(guard.enter(call)).toBeUndefined();
   guard.answered(call, { message: messageFrom('{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t-1"}}}') });
@@ -21,6 +22,20 @@ describe("the owners of tasks", () => {
     const request = requestOf(method, { taskId: "t-1" });
     expect(guard.enter(exchangeWith(request, { principal: ann }))).toBeUndefined();
     expect(guard.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");
+  });
+
+  it("are known after a restart, where they are kept", () => {
+    const kept = new Map<string, string>();
+    const store = {
+      get: (task: string) => kept.get(task),
+      set: (task: string, owner: string) => void kept.set(task, owner),
+      close: () => {},
+    };
+    ownersWithTask(store);
+    const restarted = createTaskOwners({ wall: () => 0 }, store);
+    const request = requestOf("tasks/get", { taskId: "t-1" });
+    expect(restarted.enter(exchangeWith(request, { principal: ann }))).toBeUndefined();
+    expect(restarted.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");
   });
 
   it("alone may report about a task, except for tasks that clients started themselves", () => {

@@ -6,6 +6,7 @@ import { memberString, memberValue } from "../../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../../protocol/message.ts";
 import { methodFacts } from "../../../protocol/methods.ts";
 import { createdTaskId } from "../../../protocol/metadata.ts";
+import type { TaskOwnerStore } from "../../../sessions/task-owner-store.ts";
 import { resultMessage } from "../../../core/reply.ts";
 
 /** How long the owner of a task is remembered; longer than servers are likely to keep tasks. */
@@ -18,13 +19,16 @@ const maxKept = 100_000;
  * all callers may look the same. Tasks that were not started here are unknown too, except to anonymous callers, who cannot
  * be told apart anyway.
  */
-export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
+export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwnerStore): Guard {
   const owners = new FairMap<{ readonly id: string; readonly until: number }>(maxKept);
   const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
   function ownerOf(route: string, task: string): string | undefined {
-    const owner = owners.get(keyOf(route, task));
-    return owner === undefined || wall() >= owner.until ? undefined : owner.id;
+    const key = keyOf(route, task);
+    const owner = owners.get(key);
+    // One that began before a restart.
+    if (owner === undefined) return store?.get(key);
+    return wall() >= owner.until ? undefined : owner.id;
   }
 
   function mayKnow({ route, principal }: Exchange, task: string): boolean {
@@ -46,7 +50,9 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
     if (task === undefined) return;
     // A known id stays with its owner, whatever the server says later.
     if (ownerOf(route, task) !== undefined) return;
-    owners.set(limitKeyOf(principal), keyOf(route, task), { id: principal.id, until: wall() + keptMs });
+    const until = wall() + keptMs;
+    owners.set(limitKeyOf(principal), keyOf(route, task), { id: principal.id, until });
+    if (!isAnonymous(principal)) store?.set(keyOf(route, task), principal.id, until);
   }
 
   return {

@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+import { makePrivate } from "../lib/keys/private-file.ts";
+
+/** Remembers who started a task, for the process after this one. */
+export interface TaskOwnerStore {
+  get(task: string): string | undefined;
+  /** Remembers an owner until a wall time in milliseconds. */
+  set(task: string, owner: string, until: number): void;
+  close(): void;
+}
+
+/** Beyond this, the owners that would be forgotten first are dropped: their tasks are unknown then. */
+const maxOwners = 100_000;
+const cleanUpEvery = 1000;
+
+/** Opens the store in a folder. Several processes may use one folder. */
+export function openTaskOwnerStore(folder: string, wall: () => number): TaskOwnerStore {
+  const file = join(folder, "tasks.sqlite");
+  const database = new DatabaseSync(file);
+  database.exec(`
+    PRAGMA busy_timeout = 2000;
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = NORMAL;
+    CREATE TABLE IF NOT EXISTS owners (task TEXT PRIMARY KEY, owner TEXT NOT NULL, until INTEGER NOT NULL)
+      WITHOUT ROWID, STRICT;
+  `);
+  makePrivate([file, `${file}-wal`, `${file}-shm`]);
+  const expire = database.prepare("DELETE FROM owners WHERE until <= ?");
+  const bound = database.prepare(
+    "DELETE FROM owners WHERE task IN (SELECT task FROM owners ORDER BY until DESC LIMIT -1 OFFSET ?)",
+  );
+  let inserted = 0;
+  const cleanUp = (): void => {
+    expire.run(Math.floor(wall()));
+    bound.run(maxOwners);
+  };
+  cleanUp();
+  const find = database.prepare("SELECT owner FROM owners WHERE task = ? AND until > ?");
+  const insert = database.prepare("INSERT OR IGNORE INTO owners VALUES (?, ?, ?)");
+  return {
+    get: (task) => {
+      const owner = find.get(task, Math.floor(wall()))?.["owner"];
+      return typeof owner === "string" ? owner : undefined;
+    },
+    set: (task, owner, until) => {
+      insert.run(task, owner, Math.ceil(until));
+      if (++inserted % cleanUpEvery === 0) cleanUp();
+    },
+    close: () => {
+      database.close();
+    },
+  };
+}

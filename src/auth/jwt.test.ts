@@ -122,7 +122,7 @@ describe("a token of the trusted issuer", () => {
     });
   });
 
-  it("must name the configured audience where there is one, whatever place is called", async () => {
+  it("must name the configured audience, if there is one, at every endpoint", async () => {
     const { show, tokenOf } = await setUp({ audience: ["api://gate"] });
     expect(await show(await tokenOf())).toMatchObject({ ok: false });
     expect(await show(await tokenOf({ audience: "api://gate" }))).toMatchObject({ ok: true });
@@ -199,7 +199,7 @@ describe("a token of the trusted issuer", () => {
   });
 });
 
-describe("credentials that are none of this issuer's", () => {
+describe("credentials of another issuer", () => {
   it.each([{}, { authorization: "Basic YTpi" }, { "x-api-key": "k" }])("are passed over: %j", async (headers) => {
     const { authenticator } = await setUp();
     expect(authenticator.authenticate({ header: headersOf(headers) })).toMatchObject({

@@ -26,15 +26,16 @@ export interface KeySetOptions {
   readonly locate: () => Promise<string>;
   readonly ask: HttpClient;
   readonly clock: Pick<Clock, "now">;
-  /** Age at which keys are fetched again; 10 minutes by default. */
-  readonly freshMs?: number;
-  /** Maximum age while the issuer cannot be reached; an hour by default. */
-  readonly staleMs?: number;
-  /** Time between fetches for unknown keys, so that forged tokens cannot cause one each; 30 s by default. */
-  readonly cooldownMs?: number;
   /** Called for every failed fetch. */
   readonly onError?: (error: GatewayError) => void;
 }
+
+/** Age at which keys are fetched again. */
+const freshMs = 10 * 60_000;
+/** Maximum age while the issuer cannot be reached. */
+const staleMs = 60 * 60_000;
+/** Time between fetches for unknown keys, so that forged tokens cannot cause one each. */
+const cooldownMs = 30_000;
 
 interface Keys {
   readonly find: ReturnType<typeof createLocalJWKSet>;
@@ -44,7 +45,7 @@ interface Keys {
 
 /** Creates a key set; the first fetch happens with the first token. */
 export function createKeySet(options: KeySetOptions): KeySet {
-  const { clock, freshMs = 10 * 60_000, staleMs = 60 * 60_000, cooldownMs = 30_000, onError } = options;
+  const { clock, onError } = options;
   let keys: Keys | undefined;
   let generation = 0;
   let fetching: Promise<Keys> | undefined;

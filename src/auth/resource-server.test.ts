@@ -7,7 +7,7 @@ describe("a challenge", () => {
   it.each([
     [{}, "Bearer"],
     [{ scopes: ["a", "b"] }, 'Bearer scope="a b"'],
-    // RFC 6750 section 3: whoever sent nothing is told no error.
+    // RFC 6750 section 3: a request without credentials gets no error code.
     [{ description: "hidden", metadataUrl: "https://x/y" }, 'Bearer resource_metadata="https://x/y"'],
     [
       { error: "insufficient_scope", description: 'needs "more"', scopes: ["w"], metadataUrl: "https://x" },

@@ -1,20 +1,11 @@
 import * as z from "zod";
 
-/**
- * Headers of the connection, and those that the transports write themselves; they can neither be configured nor
- * forwarded (RFC 9110, section 7.6.1; MCP 2025-11-25 and 2026-07-28, Streamable HTTP).
- */
-const managedHeaders: ReadonlySet<string> = new Set([
-  "accept",
-  "accept-encoding",
+/** Headers about one connection, which a proxy does not forward (RFC 9110, section 7.6.1), and those of its own hop. */
+export const connectionHeaders: ReadonlySet<string> = new Set([
   "connection",
-  "content-encoding",
-  "content-length",
-  "content-type",
   "expect",
   "host",
   "keep-alive",
-  "last-event-id",
   "proxy-authenticate",
   "proxy-authorization",
   "proxy-connection",
@@ -22,6 +13,20 @@ const managedHeaders: ReadonlySet<string> = new Set([
   "trailer",
   "transfer-encoding",
   "upgrade",
+]);
+
+/**
+ * Headers of the connection, and those that the transports write themselves; they can neither be configured nor
+ * forwarded (RFC 9110, section 7.6.1; MCP 2025-11-25 and 2026-07-28, Streamable HTTP).
+ */
+const managedHeaders: ReadonlySet<string> = new Set([
+  ...connectionHeaders,
+  "accept",
+  "accept-encoding",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "last-event-id",
 ]);
 
 /** The name of a header that may be configured or forwarded; lower-case once parsed. */

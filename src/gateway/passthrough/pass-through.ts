@@ -4,22 +4,8 @@ import type { Dispatcher } from "undici";
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
+import { connectionHeaders } from "../../lib/header-name.ts";
 import type { TrafficObserver } from "./traffic-observer.ts";
-
-/** Hop-by-hop headers (RFC 9110, section 7.6.1), and those that we set ourselves. */
-const hopByHop: ReadonlySet<string> = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "host",
-  "expect",
-]);
 
 const none: ReadonlySet<string> = new Set();
 
@@ -186,7 +172,7 @@ function forwardable(
 ): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(received)) {
-    if (value !== undefined && !hopByHop.has(name) && !kept.has(name)) headers[name] = value;
+    if (value !== undefined && !connectionHeaders.has(name) && !kept.has(name)) headers[name] = value;
   }
   return { ...headers, ...own };
 }

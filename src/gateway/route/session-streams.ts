@@ -103,10 +103,6 @@ export class SessionStream implements ReplyStream {
     return this.#response?.isOpen === true;
   }
 
-  get isEnded(): boolean {
-    return this.#isEnded;
-  }
-
   open(): void {
     // The connection was opened before it was attached.
   }

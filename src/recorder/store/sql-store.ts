@@ -10,7 +10,7 @@ import { pruneStore } from "./prune.ts";
 import { checkFormat, ensureSchema } from "./schema.ts";
 import { toPosition, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
 import { createSqlReader, type ReaderDeps } from "./sql-reader.ts";
-import type { CaptureLine, ImportResult, Progress, RecordReader, RecordStore } from "./store-contract.ts";
+import type { CaptureLine, ImportResult, RecordReader, RecordStore } from "./store-contract.ts";
 
 const importBatch = 1000;
 
@@ -81,7 +81,7 @@ export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordS
     return to;
   }
 
-  async function importLines(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult> {
+  async function importLines(lines: AsyncIterable<CaptureLine>): Promise<ImportResult> {
     const warnings: string[] = [];
     const count = { captures: 0, frames: 0, exchanges: 0, known: 0 };
     let capture: CaptureRecord | undefined;
@@ -94,7 +94,6 @@ export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordS
       count.known += frames.length - fresh;
       count.frames += fresh;
       frames = [];
-      onProgress?.(count.frames + count.known, undefined);
     }
 
     for await (const line of lines) {

@@ -160,7 +160,7 @@ export interface RecordStore extends RecordReader {
   appendPacks(batch: PackBatch): Promise<void>;
   prune(rules: PruneRules, onProgress?: Progress): Promise<PruneResult>;
   /** Imports capture lines; frames that are stored already are skipped. */
-  import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult>;
+  import(lines: AsyncIterable<CaptureLine>): Promise<ImportResult>;
   /** Rejects if the store was deleted or moved and has to be opened anew. */
   check(): Promise<void>;
   /** How many frames of a capture are stored. */

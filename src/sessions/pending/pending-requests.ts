@@ -112,7 +112,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     const { now } = this;
     const { place, rules } = entry;
     const state = outcomeOf(response, place.revision);
-    this.counters.answered(rules.row, now - entry.openedAt);
+    this.counters.matched++;
     if (state === "input_required") {
       const operation = entry.operation ?? { number: entry.number, startedAt: entry.openedAt, rounds: 0 };
       this.#operations.awaitInput(operation, identityOf(entry), response, now);

@@ -20,10 +20,11 @@ export interface CorrelationStatistics {
   readonly superseded: number;
   readonly evicted: number;
   readonly pending: number;
-  /** Time from request to answer, per known method; all other methods are `other`. */
+  /**
+   * Time from request to outcome, per known method; all other methods are `other`. All rounds of a multi round-trip
+   * request count once.
+   */
   readonly latency: Readonly<Record<string, Histogram>>;
-  /** The same for whole operations: all rounds of a multi round-trip request count once. */
-  readonly operations: Readonly<Record<string, Histogram>>;
 }
 
 /** A latency histogram. */
@@ -60,7 +61,6 @@ export class CorrelationCounters {
   };
   readonly #strays = { late: 0, duplicate: 0 };
   readonly #latency = new LatencyTable();
-  readonly #operations = new LatencyTable();
 
   ended(state: FinalState): void {
     this.#ended[state]++;
@@ -71,15 +71,9 @@ export class CorrelationCounters {
     else this.#strays[outcome]++;
   }
 
-  /** An answer came to a request of some method after some time. */
-  answered(row: number, elapsedMs: number): void {
-    this.matched++;
-    this.#latency.add(row, elapsedMs);
-  }
-
   /** An operation, of one round or more, has its outcome. */
   operated(row: number, elapsedMs: number): void {
-    this.#operations.add(row, elapsedMs);
+    this.#latency.add(row, elapsedMs);
   }
 
   snapshot(pending: number): CorrelationStatistics {
@@ -101,7 +95,6 @@ export class CorrelationCounters {
       evicted: ended.evicted,
       pending,
       latency: this.#latency.snapshot(),
-      operations: this.#operations.snapshot(),
     };
   }
 }

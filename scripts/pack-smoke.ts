@@ -32,7 +32,7 @@ try {
 
 /** Runs a command and returns what it printed; throws with its output when it fails. */
 async function must(command: readonly [string, ...string[]], cwd: string): Promise<string> {
-  // Whoever runs the tests may have silenced npm; here its words are needed when it fails.
+  // The environment may silence npm; its output is needed when it fails.
   const { exitCode, output } = await runTool(command, { cwd, env: { npm_config_loglevel: "error" } });
   if (exitCode !== 0) throw new Error(`${command.join(" ")} ended with ${exitCode}\n${output}`);
   return output;

@@ -1,4 +1,4 @@
-// The process that makes the load, apart from everything that is measured. It takes jobs from whoever started it.
+// The process that makes the load, apart from everything that is measured. It takes jobs from its parent.
 import { firstId } from "./calls.ts";
 import { runClosedLoop } from "./closed-loop.ts";
 import { runFixedRate } from "./fixed-rate.ts";

@@ -13,7 +13,7 @@ export interface Pace {
 /** Linux wakes a sleeper this much later than it asked. */
 const slackMs = 0.06;
 
-// Whoever starts this thread hands in exactly that.
+// The thread that starts this one passes exactly that.
 const { startsAt, intervalMs, total } = workerData as Pace;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 let due = 0;

@@ -1,4 +1,4 @@
-// Loaded before a measured process starts: tells whoever started it, when asked, what it has used so far.
+// Loaded before a measured process starts: reports its resource usage to its parent on request.
 import { PerformanceObserver } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -21,7 +21,7 @@ if (process.send !== undefined) {
       process.send?.(usage());
     }
   });
-  // Whoever started it is gone and will not end it.
+  // Its parent is gone and will not end it.
   process.on("disconnect", () => process.exit());
   // Being watched is no reason to stay.
   process.channel?.unref();

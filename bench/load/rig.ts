@@ -152,7 +152,7 @@ function failureOf(child: ChildProcess, name: string): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   child.once("error", reject);
   child.once("close", (code, signal) => reject(new Error(`${name} ended (${signal ?? code})`)));
-  // Whoever waits for the process sees it; that it was ended on purpose is nobody's business.
+  // The caller that waits for the process sees its exit; this kill is expected.
   promise.catch(() => {});
   return promise;
 }
@@ -175,7 +175,7 @@ function reachable(url: string): Promise<string> {
       await once(socket, "connect");
       return url;
     } catch {
-      // Not yet; whoever waits tries again until the time is over.
+      // Not ready yet; the caller retries until its time limit.
       return undefined;
     } finally {
       socket.destroy();

@@ -1,4 +1,4 @@
-// A bare MCP server on a raw socket: fixed answers with the request's id, so cheap that whoever stands before it is
+// A bare MCP server on a raw socket: fixed answers with the request's id, so cheap that what stands before it is
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
 import { createServer } from "node:net";
 import type { Socket } from "node:net";

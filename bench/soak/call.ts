@@ -62,7 +62,7 @@ export interface Answers {
   wait(id: number): Promise<string>;
   /** Hands over what came; what nobody waits for is a fault. */
   take(answer: string): void;
-  /** Rejects whoever waits. */
+  /** Rejects all waiting calls. */
   fail(error: Error): void;
 }
 

@@ -57,7 +57,7 @@ describe("who may call a route", () => {
     expect(problemsOf({ routes })).toEqual(["routes.a.auth.use[0]: unknown authenticator `nobody`"]);
   });
 
-  it("cannot be nobody with scopes", () => {
+  it("cannot give scopes to anonymous callers", () => {
     expect(problemsOf({ upstream: demo, auth: { scopes: ["a"] } })).toEqual([
       "auth: callers without credentials have no scopes, so `anonymous` and `scopes` exclude each other",
     ]);

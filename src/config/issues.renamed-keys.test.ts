@@ -22,7 +22,7 @@ describe("renamed keys", () => {
     expect(newPathOf(["record", "retention", "files"], "days", table)).toBe("record.retention.*.maxAge");
   });
 
-  it("knows nothing of keys that never existed", () => {
+  it("suggests nothing for keys that never existed", () => {
     expect(newPathOf(["listen"], "corss", table)).toBeUndefined();
     expect(newPathOf([], "retryPause", table)).toBeUndefined();
   });

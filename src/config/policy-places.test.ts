@@ -135,7 +135,7 @@ policy:
     expect(await problemsOf(withRules("- allow: a", "- deny: b", "- apply: c"))).toHaveLength(3);
   });
 
-  it("are none in rules that are right", async () => {
+  it("are absent for valid rules", async () => {
     const text = withRules(
       "- allow: mcp.tool == 'a'",
       "- deny: |",

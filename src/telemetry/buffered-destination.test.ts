@@ -51,7 +51,7 @@ describe("a log that cannot be written", () => {
     expect(state.taken).toBe("one line\nanother\n");
   });
 
-  it.each(["EPIPE", "EBADF"])("after %s is silent: nobody will read again", (code) => {
+  it.each(["EPIPE", "EBADF"])("is silent after %s, because nobody reads any more", (code) => {
     const { state, destination } = blockable(40);
     state.code = code;
     for (let line = 0; line < 1000; line++) destination.write(`line ${line}\n`);

@@ -136,7 +136,7 @@ odd{name="quote \" slash \\ line\n"} 1
 });
 
 describe("names for labels", () => {
-  it("are the known ones, and `other` for whatever a peer invents", () => {
+  it("are the known ones, and `other` for names that a peer invents", () => {
     const known = new Set(["tools/call"]);
     expect(boundedLabel("tools/call", known)).toBe("tools/call");
     expect(boundedLabel("made/up", known)).toBe("other");

@@ -59,7 +59,7 @@ describe("a message with trace context", () => {
     });
   });
 
-  it("changes in nothing else, whatever it holds", () => {
+  it("keeps everything else, for any content", () => {
     const names = fc.string().filter((name) => name !== "_meta" && name !== "__proto__");
     fc.assert(
       fc.property(fc.dictionary(names, fc.jsonValue()), fc.boolean(), (params, hasMeta) => {

@@ -44,7 +44,7 @@ describe.each(["streamable", "http-sse", "stdio", "in-process"])(
       await using subscriber = await connectV2(peer(route), revision);
       await using other = await connectV2(peer(route), revision);
       await subscriber.sdk.subscribeResource({ uri });
-      // Every session has a server of its own, so each is told of its own changes only.
+      // Every session has a server of its own, so each gets its own changes only.
       await other.callTool("test_trigger_resource_update");
       await subscriber.callTool("test_trigger_resource_update");
       await expect.poll(() => subscriber.notified).toEqual([updated]);

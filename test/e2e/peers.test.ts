@@ -66,7 +66,7 @@ describe("the reference server server-everything over stdio", () => {
       onProgress: (progress) => reports.push(progress),
     });
     // The modern client adds a report of its own for each round in which it is asked something, and it is: this server
-    // wants to know the roots of whoever has some.
+    // asks clients with the capability for their roots.
     expect(areFirstOf([1, 2, 3], [...new Set(reports)])).toBe(true);
     const asked = await client.callTool("trigger-elicitation-request");
     expect(asked.isError).toBe(false);

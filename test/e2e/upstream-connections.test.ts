@@ -92,7 +92,7 @@ describe("the connections to an upstream", () => {
     expect(rig.connections()).toBe(2);
   });
 
-  it("are forgotten when they have ended, whoever ended them", async () => {
+  it("are forgotten when either side has ended them", async () => {
     const open: ServerResponse[] = [];
     await using rig = await start((_request, response) => open.push(response));
     const answers = [ask(rig.pool), ask(rig.pool), ask(rig.pool)];
@@ -120,7 +120,7 @@ describe("the connections to an upstream", () => {
     expect(await ask(rig.pool)).toBe("well");
   });
 
-  it("end with whatever goes on there, and whoever comes later is told so", async () => {
+  it("end with all calls on them, and later clients get an error", async () => {
     let hasArrived = false;
     await using rig = await start(() => (hasArrived = true));
     const told = ask(rig.pool).catch((error: unknown) => error);

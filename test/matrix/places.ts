@@ -18,7 +18,7 @@ const eras: readonly Era[] = ["legacy", "modern"];
 
 /**
  * HTTP+SSE is of the first revision alone, a command cannot be handed a server object, and a server in this process
- * speaks the era of whoever comes.
+ * speaks the era of its client.
  */
 export const meetings: readonly Meeting[] = eras.flatMap((clientEra) =>
   clientTransports

@@ -19,7 +19,7 @@ export interface UpstreamCall {
   readonly replyRaw: (status: number, headers?: OutgoingHttpHeaders, body?: string | Uint8Array) => void;
   /** Begins an event stream; its headers leave at once. */
   readonly stream: (headers?: OutgoingHttpHeaders) => UpstreamStream;
-  /** Cuts the connection, whatever has been sent. */
+  /** Cuts the connection at once. */
   readonly hangUp: () => void;
 }
 

@@ -34,7 +34,7 @@ describe("credentials that expire", () => {
     expect(told).toBe(1);
   });
 
-  it("are not waited for by whoever has gone, nor where they never expire", () => {
+  it("set no timer for a client that has gone, nor for tokens that never expire", () => {
     const time = createFakeTime(0);
     const stop = onExpiry(
       () => principalNamed("a", { expiresAt: 1000 }),

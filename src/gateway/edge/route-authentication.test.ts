@@ -38,7 +38,7 @@ const says = (answer: Authentication | Promise<Authentication>): Authenticator =
 const alice: Authentication = { ok: true, principal: principalNamed("alice", { scopes: new Set(["a"]) }) };
 
 describe("a door", () => {
-  it("lets everybody in where nobody is asked", () => {
+  it("lets everybody in where no authentication is configured", () => {
     expect(doorWith(undefined).authenticate(requestTo("/files/mcp"))).toEqual({
       ok: true,
       principal: anonymous,
@@ -98,7 +98,7 @@ describe("a door", () => {
     expect(seen[2]).toBeUndefined();
   });
 
-  it("says where the metadata are, for what is posted to a stream too, but not to a Host that is none", () => {
+  it("names the metadata URL, also for posts to a stream, but not for an invalid Host", () => {
     const door = doorWith(says(authenticationFailure("missing", "none")));
     const facts = { error: "invalid_token", scopes: [], description: "no" } as const;
     const metadata = "http://localhost:8484/.well-known/oauth-protected-resource/files/sse";

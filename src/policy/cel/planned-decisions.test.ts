@@ -152,7 +152,7 @@ describe("planned decisions", () => {
         let now = 0;
         const clock = { now: () => now };
         const quick = createCelProvider(settings, { clock });
-        // Whoever is told of every step gets every rule asked.
+        // With a listener for each step, every rule is evaluated.
         const whole = createCelProvider(settings, { clock, onStep: () => {} });
         const both = (ask: (provider: PolicyProvider) => Decision | Promise<Decision>) => {
           const [decision, expected] = [known(ask(quick)), known(ask(whole))];

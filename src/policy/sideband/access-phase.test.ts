@@ -268,7 +268,7 @@ describe("asking", () => {
     expect(calls).toHaveLength(4);
   });
 
-  it("[PA-212] rejects when nobody waits any more, and holds that against nobody", async () => {
+  it("[PA-212] rejects when the client is gone, without counting it as a failure", async () => {
     const controller = new AbortController();
     const { engine, calls } = createFakedEngine({}, () => {
       controller.abort(new Error("client gone"));

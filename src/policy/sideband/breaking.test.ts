@@ -202,7 +202,7 @@ describe("retries", () => {
     expect(none.calls).toHaveLength(1);
   });
 
-  it("[PA-213] know nothing of MCP methods with enable_mcp off", async () => {
+  it("[PA-213] ignore MCP methods with enable_mcp off", async () => {
     const { engine, calls, time } = inTurn([{ status: 500 }], { ...settings, mcp_retry_methods: [] });
     const outcome = engine.evaluateRequest(requestFacts({ body: Buffer.from(mcpFixtures.toolsCall) }));
     await time.advance(100);

@@ -75,6 +75,7 @@ export interface StoredContext {
   readonly paz_trace?: string;
 }
 
+/** What to do with a request: forward it, perhaps changed, or answer it. */
 export type RequestOutcome =
   | {
       readonly action: "continue";
@@ -98,6 +99,7 @@ export type RequestChange =
   | { readonly type: "set-query"; readonly query: string }
   | { readonly type: "set-body"; readonly body: Buffer };
 
+/** What to do with a response: pass it on, or answer with another. */
 export type ResponseOutcome =
   /** The upstream's response is passed on unchanged. */
   | { readonly action: "pass"; readonly decision: "skipped" | "fail-open" }
@@ -155,6 +157,7 @@ export interface SidebandRefusal {
   readonly isUndecided?: true;
 }
 
+/** The phase that an entry or a metric is about. */
 export type EnginePhase = "access" | "response";
 
 /** One log entry: a flat object, ready to be written as one line of JSON (PA-133). */
@@ -188,6 +191,7 @@ export interface SidebandSpan {
   }): void;
 }
 
+/** What the engine needs of its host. */
 export interface SidebandEngineDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -211,4 +215,5 @@ export interface SidebandEngineDeps {
   readonly knownMethods?: ReadonlySet<string>;
 }
 
+/** Creates an engine for one set of settings. */
 export type CreateSidebandEngine = (settings: SidebandSettings, deps: SidebandEngineDeps) => HttpPolicyEngine;

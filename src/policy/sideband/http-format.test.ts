@@ -42,7 +42,7 @@ describe("Sideband headers", () => {
     );
   });
 
-  it("[PA-041] makes nothing of nothing in both directions", () => {
+  it("[PA-041] maps empty to empty in both directions", () => {
     expect(formatted({})).toEqual([]);
     expect(flattened([])).toEqual({});
   });

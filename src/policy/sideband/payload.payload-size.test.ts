@@ -105,7 +105,7 @@ describe("a request over the size limit", () => {
     expect([fitted?.text.length, fitted?.isTruncated, Math.max(...lengths)]).toEqual([100, true, 100]);
   });
 
-  it("[PA-204] is answered 413 with reject, also with fail_open, and nobody is asked", async () => {
+  it("[PA-204] is answered 413 with reject, also with fail_open, without asking the policy", async () => {
     const settings = {
       max_sideband_body_bytes: sizeWithoutBody,
       max_sideband_body_action: "reject",

@@ -36,6 +36,7 @@ export interface SidebandQuery<Answer> {
 /** Sends a query; rejects only if the query's signal was aborted. */
 export type QuerySideband = <Answer>(query: SidebandQuery<Answer>) => Promise<QueryOutcome<Answer>>;
 
+/** What a query of the decision point needs. */
 export interface QuerySidebandDeps {
   readonly settings: SidebandSettings;
   readonly service: ServiceUrl;

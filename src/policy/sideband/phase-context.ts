@@ -23,6 +23,7 @@ import {
 } from "./refusal-answer.ts";
 import type { SidebandSettings } from "./settings.ts";
 
+/** What both phases need. */
 export interface PhaseDeps {
   readonly settings: SidebandSettings;
   readonly query: QuerySideband;

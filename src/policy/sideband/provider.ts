@@ -23,6 +23,7 @@ import type {
 } from "./contract.ts";
 import { createSidebandEngine } from "./engine.ts";
 
+/** What the provider needs of the gateway. */
 export interface SidebandProviderDeps extends Pick<
   SidebandEngineDeps,
   "clock" | "setTimer" | "log" | "telemetry" | "breaker" | "client" | "tls" | "secret" | "userAgent" | "onRetry"

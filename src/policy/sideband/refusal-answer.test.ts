@@ -107,7 +107,7 @@ describe("JSON-RPC errors", () => {
     expect(jsonOf(refused)).toMatchObject({ error: { message } });
   });
 
-  it("[PA-168] say that access is denied when nobody says more", async () => {
+  it("[PA-168] say that access is denied when there is no other reason", async () => {
     expect(jsonOf(await refusalOf(deny({ response_code: 403 })))).toMatchObject({
       error: { message: "Access denied" },
     });

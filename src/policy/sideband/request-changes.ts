@@ -32,6 +32,7 @@ export type ChangeList =
     }
   | { readonly ok: false; readonly problem: string };
 
+/** How changes of a request are read. */
 export interface ChangeOptions {
   readonly stripAcceptEncoding: boolean;
   readonly knownMethods: ReadonlySet<string>;

@@ -218,7 +218,7 @@ describe("the body for the client", () => {
     expect(clearHeaders).toContain("content-encoding");
   });
 
-  it.each(["gzip", "unknown", "gzip, br"])("is shown as it came when it is not really %s", async (coding) => {
+  it.each(["gzip", "unknown", "gzip, br"])("is shown unchanged when it is not really %s", async (coding) => {
     const { payload } = await evaluate(result(), { headers: { "content-encoding": [coding] } });
     expect(payload.body).toBe('{"ok":true}');
   });
@@ -263,7 +263,7 @@ describe("event streams", () => {
     expect((await evaluate(result(), { ...stream, body: noise }, mcp)).payload.body).toBe(sseFinalResponse);
   });
 
-  it("[PA-177] [PA-180] are shown whole without MCP, without a response in them, or when they are none", async () => {
+  it("[PA-177] [PA-180] are shown whole without MCP, without a response in them, or when they are not event streams", async () => {
     expect((await evaluate(result(), stream)).payload.body).toBe(sseStream);
     const none = "data: x\n\n: nothing\n\n";
     const without = await evaluate(result(), { ...stream, body: Buffer.from(none) }, mcp);

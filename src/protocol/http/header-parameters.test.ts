@@ -29,7 +29,7 @@ describe("the header parameters of a tool", () => {
     });
   });
 
-  it("are none in a schema without annotations, and in what is no schema", () => {
+  it("are absent in a schema without annotations, and in values that are not schemas", () => {
     for (const value of [schema({ a: { type: "string" } }), {}, undefined, null, 5, "x", [], true]) {
       expect(parseHeaderParameters(value)).toEqual({ ok: true, parameters: [] });
     }

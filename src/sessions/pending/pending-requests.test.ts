@@ -214,7 +214,7 @@ describe("an entry", () => {
     expect(entry.state).toBe("streaming");
   });
 
-  it("can be ended by whoever answers in the server's place", () => {
+  it("can be ended by a step that answers instead of the server", () => {
     const { correlator, finished } = createCorrelationBench();
     const entry = openedEntry(correlator.scope(session).open(up, call(), "call"));
     expect(entry.finish("error")).toBe(true);

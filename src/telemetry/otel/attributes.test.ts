@@ -5,7 +5,7 @@ import { createSpanDescriber, createNameLimit } from "./attributes.ts";
 
 const { describe: describeMessage, conclude } = createSpanDescriber("files", (text) => text, createNameLimit(2));
 
-describe("what is told of a message", () => {
+describe("the attributes of a message", () => {
   it("bounds the names that metrics tell apart, so that no client can make them grow", () => {
     const tools = ["a", "b", "c", "a"].map((name) =>
       describeMessage(exchangeWith(requestOf("tools/call", { name })), "server", "tools/call", undefined),

@@ -66,7 +66,7 @@ describe("following a message", () => {
     return over;
   });
 
-  it("says that nobody keeps the trace where nobody does", async () => {
+  it("marks a trace that nobody samples as not sampled", async () => {
     const { route, spans } = follow({ isSampled: false });
     const exchange = exchangeWith(call);
     await route.received((own) =>

@@ -105,7 +105,7 @@ describe.each([
     await received.promise;
   });
 
-  it("that nobody reads is over too", async () => {
+  it("ends also when nobody reads it", async () => {
     const received = Promise.withResolvers<void>();
     const port = await serve((request) => {
       onBodyReceived(request, received.resolve);
@@ -117,7 +117,7 @@ describe.each([
 });
 
 describe("DirectRequest", () => {
-  it("is a stream for whoever comes too late", async () => {
+  it("is a stream for a reader that comes too late", async () => {
     const port = await serve(async (request) => {
       // The body comes in the same read as the head, so it is in the stream a turn later.
       await new Promise((resolve) => {
@@ -128,7 +128,7 @@ describe("DirectRequest", () => {
     expect(await talk(port, [post(port, "early")], ">")).toContain("<early>");
   });
 
-  it("is a stream for whoever reads it as one", async () => {
+  it("is a stream for a reader that treats it as one", async () => {
     const port = await serve(async (request) => {
       let text = "";
       for await (const chunk of request) text += String(chunk);

@@ -215,7 +215,7 @@ describe("a session with an HTTP+SSE server", () => {
   });
 });
 
-describe("a stream that is none", () => {
+describe("an answer that is not an event stream", () => {
   it.each([
     [404, {}, "answered with status 404$"],
     [401, {}, "rejected the gateway's credentials"],

@@ -131,7 +131,7 @@ describe("a client of the HTTP+SSE transport", () => {
     ]);
   });
 
-  it("hears from us now and then while nothing else is said", async () => {
+  it("gets keep-alive comments while nothing else is sent", async () => {
     const time = createFakeTime();
     const keepAlive = createKeepAlive(15_000, time.setTimer);
     await using served = await serve({ stream: { queueBytes: 1_048_576, keepAlive } });
@@ -306,7 +306,7 @@ describe("a message that is refused", () => {
     expect(client.heard.messages).toEqual(["{}"]);
   });
 
-  it("is refused by whoever gets it, with the status of the error", async () => {
+  it("is refused by its receiver, with the status of the error", async () => {
     await using served = await serve({
       accept: () => ({
         ...listen(),
@@ -339,7 +339,7 @@ describe("a message that is refused", () => {
     expect(client.heard.messages).toEqual([]);
   });
 
-  it("is never sent to its end, which harms nobody", async () => {
+  it("may end before all of it was sent, without harm to others", async () => {
     await using served = await serve();
     await using client = await connect(served);
     const { outgoing, status } = await beginPost(served.origin + client.endpoint, 1000);

@@ -122,7 +122,7 @@ describe("the handshake of a shared server", () => {
     expect(opened).toHaveLength(1);
   });
 
-  it("is waited for by all who come meanwhile, and goes on without whoever began it", async () => {
+  it("is shared by all clients that connect meanwhile, and continues when the first one leaves", async () => {
     const { client, say, last, methods } = bench();
     const ann = client();
     const bob = client();
@@ -308,7 +308,7 @@ describe("what a shared server asks", () => {
     expect(last()).toEqual({ jsonrpc: "2.0", id: "p", result: {} });
   });
 
-  it("is taken back from whoever was asked", async () => {
+  it("is cancelled at the client that was asked", async () => {
     const { ann, bob, say, client } = await pair();
     await bob.link.close("gone");
     say(question);

@@ -49,7 +49,7 @@ describe("the client at our standard streams", () => {
     expect(channel.incarnation).toBe("incarnation-1");
   });
 
-  it("[SC-019] may send rubbish and lines over the limit in between, and gets nothing but messages", async () => {
+  it("[SC-019] may send malformed and overlong lines in between, and receives only messages", async () => {
     const { input, heard, got } = serve({ maxLineBytes: 50 });
     input.write(`hello?\n{"text":"${"x".repeat(100)}"}\n${ping}\n`);
     expect(await heard.received(1)).toEqual([ping]);

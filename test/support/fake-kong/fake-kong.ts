@@ -204,7 +204,7 @@ function answerOf(plugin: OtherPlugin | undefined): void {
 }
 
 /**
- * The header filter of the guard, which runs for every answer, whoever made it. An exit replaces status and body; the
+ * The header filter of the guard, which runs for every answer. An exit replaces status and body; the
  * headers that nginx has already stay, unless they were cleared.
  */
 function filtered(context: RequestContext, answer: ClientResponse, guard: Guard | undefined): ClientResponse {

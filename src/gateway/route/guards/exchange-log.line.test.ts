@@ -47,7 +47,7 @@ const call = {
 } as const;
 
 describe("the line of an exchange", () => {
-  it("says the same as a general serialiser would, in the same order, whatever peers put into it", () => {
+  it("equals the output of a general serialiser, in the same order, for any peer input", () => {
     const line = createExchangeLineFormatter(String);
     fc.assert(
       fc.property(fields, (values) => {

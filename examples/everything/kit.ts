@@ -3,7 +3,11 @@ import { z } from "zod";
 
 import { createServerKit, defineEntity, type ServerKit } from "../../src/server-kit/index.ts";
 import { registerAskingTools } from "../../test/fixtures/everything/asking-tools.ts";
-import { notifierOf, registerChangeTools } from "../../test/fixtures/everything/change-tools.ts";
+import {
+  notifierOf,
+  registerChangeTools,
+  registerPromptChangeTool,
+} from "../../test/fixtures/everything/change-tools.ts";
 import { registerContentTools } from "../../test/fixtures/everything/content-tools.ts";
 import { registerHoldingTools } from "../../test/fixtures/everything/holding-tools.ts";
 import { registerMultiRoundTools } from "../../test/fixtures/everything/multi-round-tools.ts";
@@ -47,7 +51,9 @@ export async function createEverythingKit(newestLegacy?: string): Promise<Server
       registerAskingTools(server);
       registerMultiRoundTools(server);
       registerSchemaTools(server);
-      registerChangeTools(server, notify ?? notifierOf(server, isSubscribed));
+      const changes = notify ?? notifierOf(server, isSubscribed);
+      registerChangeTools(server, changes);
+      registerPromptChangeTool(server, changes);
       registerResources(server);
       registerPrompts(server);
     },

@@ -71,7 +71,7 @@ function valueFor({ type, enum: choices, properties, items }: Schema): fc.Arbitr
 }
 
 describe("the admin API under input made of its own document", () => {
-  it.each(operations)("never fails in $method $path", { timeout: 60_000 }, async ({ path, method, operation }) => {
+  it.each(operations)("never fails in $method $path", async ({ path, method, operation }) => {
     await using admin = await openAdmin();
     const parameters = fc.tuple(
       ...operation.parameters.map((one) => fc.tuple(fc.constant(one), fc.option(nasty, { nil: undefined }))),

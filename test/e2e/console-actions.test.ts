@@ -10,7 +10,7 @@ let browser: Browser & AsyncDisposable;
 
 beforeAll(async () => {
   browser = await startChromium();
-}, 60_000);
+});
 
 afterAll(async () => {
   await browser[Symbol.asyncDispose]();

@@ -5,7 +5,8 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Client, ElicitRequestParams, ElicitResult, FetchLike, Transport } from "@modelcontextprotocol/client";
 
 import { formatDuration, parseDuration } from "../../lib/duration.ts";
-import { defaultEndpoint, type ExitCodeName, exitCodes } from "../commands.ts";
+import { defaultEndpoint } from "../client-commands.ts";
+import { type ExitCodeName, exitCodes } from "../commands.ts";
 import { type CliIo, packageVersion } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";

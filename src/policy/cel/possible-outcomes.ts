@@ -3,6 +3,7 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 import type { Principal, UpstreamTarget } from "../../core/exchange.ts";
 import { McpFacts, PrincipalFacts } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
+import type { CelMap } from "./json-value.ts";
 import { literalOf } from "./read-paths.ts";
 
 /** What a condition can come out as, over all requests that fit the known facts. */
@@ -56,7 +57,7 @@ export class PossibleCall {
       name: unknown,
       revision: unknown,
       arguments: unknown,
-      params: unknown,
+      params: { get: () => paramsOf(target, () => this.#unknown()) },
       ...Object.getOwnPropertyDescriptors(mcp),
     }) as McpFacts;
   }
@@ -74,6 +75,24 @@ export class PossibleCall {
     this.hasReadUnknown = true;
     throw new UnknownFact("not known before the call");
   }
+}
+
+/** The parameters of a request, of which only the target's name or URI is known. */
+function paramsOf({ tool, prompt, resource }: CallTarget, unknown: () => never): CelMap {
+  const key = resource === undefined ? "name" : "uri";
+  const value = tool ?? prompt ?? resource;
+  const isKnown = (asked: unknown): boolean => asked === key && value !== undefined;
+  // A `Map` itself, because the CEL engine asks for the constructor.
+  return Object.defineProperties(new Map<string, string>(), {
+    get: { value: (asked: unknown) => (isKnown(asked) ? value : unknown()) },
+    has: { value: (asked: unknown) => isKnown(asked) || unknown() },
+    size: { get: unknown },
+    keys: { value: unknown },
+    values: { value: unknown },
+    entries: { value: unknown },
+    forEach: { value: unknown },
+    [Symbol.iterator]: { value: unknown },
+  });
 }
 
 /** The server that a request goes to and its own name for the target; undefined where there is only one server. */

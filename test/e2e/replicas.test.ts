@@ -1,16 +1,21 @@
 // Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
 import { randomBytes } from "node:crypto";
+import { EventEmitter } from "node:events";
+import type { IncomingMessage } from "node:http";
 
 import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
+import { sendToPeer } from "../../src/gateway/edge/peer-requests.ts";
+import { createSeals } from "../../src/lib/keys/sealing.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
-import type { UpstreamStream } from "../support/fake-upstream.ts";
+import { fakeUpstream, type UpstreamStream } from "../support/fake-upstream.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
-import { exchange, openStream, post } from "../support/raw-http.ts";
+import { principalNamed } from "../support/principals.ts";
+import { exchange, openStream, post, postHeaders } from "../support/raw-http.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
 import { startRoundRobin } from "../support/round-robin.ts";
@@ -149,6 +154,32 @@ describe("two gateways that know each other", () => {
       expect((await post(`${url}/mcp`, ping, { "headgate-peer": "hp1.x.y" })).status).toBe(401);
     }
     expect(peers).toHaveLength(1);
+  });
+
+  it("take what was heard on the wire neither with another message nor twice", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    const config = shared(redis, { url: upstream.url });
+    await using _gateway = await openGateway(config);
+    const [url = ""] = await readPeers(redis);
+    await using wire = await fakeUpstream((call) => call.replyRaw(204));
+    const body = Buffer.from(JSON.stringify(ping));
+    const heard = async (): Promise<Readonly<Record<string, string>>> => {
+      const headers = { ...postHeaders, host: "gateway.example" };
+      const request = { method: "POST", url: "/mcp", headers, socket: new EventEmitter() };
+      const seal = createSeals([Buffer.from(config.cluster?.secret ?? "")]).peer;
+      const caller = { body, principal: principalNamed("alice"), address: "10.0.0.9" };
+      // Only these members are read.
+      const forwarded = { ...caller, request: request as unknown as IncomingMessage };
+      await sendToPeer({ seal }, wire.url, forwarded, Date.now);
+      const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
+      return sent as Readonly<Record<string, string>>;
+    };
+    const first = await heard();
+    expect((await exchange(`${url}/mcp`, { method: "POST", headers: first, body: ping })).status).not.toBe(401);
+    expect((await exchange(`${url}/mcp`, { method: "POST", headers: first, body: ping })).status).toBe(401);
+    const other = { jsonrpc: "2.0", id: 1, method: "roots/ls" };
+    expect((await exchange(`${url}/mcp`, { method: "POST", headers: await heard(), body: other })).status).toBe(401);
   });
 });
 

@@ -20,7 +20,8 @@ describe("signing in to the console", () => {
     const ticket = signIn.issueTicket();
     const setCookie = signIn.redeem(ticket, headers, true);
     expect(setCookie).toMatch(/^headgate-8484=\S+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=\d+; Secure$/u);
-    expect(signIn.redeem(ticket, headers, true)).toBeUndefined();
+    for (const again of [ticket, `${ticket}0`, `${ticket}a`, `0${ticket}`, ticket.toUpperCase(), ` ${ticket}`])
+      expect(signIn.redeem(again, headers, true)).toBeUndefined();
     expect(signIn.callerOf({ ...headers, cookie: `a=b; ${cookieOf(setCookie)}` })).toEqual(owner);
   });
 
@@ -36,6 +37,16 @@ describe("signing in to the console", () => {
     const cookie = cookieOf(before.redeem(createTicket(token, 1_000_000), headers, false));
     expect(after.callerOf({ ...headers, cookie })).toEqual(owner);
     expect(createSignIn(createAdminToken(), { wall: () => 0 }).callerOf({ ...headers, cookie })).toBeUndefined();
+  });
+
+  it("takes no ticket from before a restart, because nobody knows any more whether it was used", () => {
+    const { time, signIn } = at();
+    const ticket = signIn.issueTicket();
+    expect(signIn.redeem(ticket, headers, false)).toBeDefined();
+    time.now += 1000;
+    const restarted = createSignIn(token, { wall: () => time.now });
+    expect(restarted.redeem(ticket, headers, false)).toBeUndefined();
+    expect(restarted.redeem(createTicket(token, time.now), headers, false)).toBeDefined();
   });
 
   it("forgets tickets after an hour and cookies after twelve", () => {

@@ -46,14 +46,15 @@ const sealed = z.strictObject({
 type Sealed = z.output<typeof sealed>;
 
 /**
- * Creates the sign-in of one gateway. Cookies and tickets are signed with a key made of the token, so they outlive a
- * restart of a gateway whose token is kept in a file.
+ * Creates the sign-in of one gateway. Cookies are signed with a key made of the token, so they outlive a restart of a
+ * gateway whose token is kept in a file. Tickets do not: which of them were used is known to this process only.
  */
 export function createSignIn(token: string, { wall }: Pick<Clock, "wall">): SignIn {
   const key = keyOf(token);
   const digest = hash("sha256", token, "buffer");
   /** Used tickets, with the time at which they expire. */
   const used = new Map<string, number>();
+  const startedAt = wall();
 
   function start(caller: Caller, headers: IncomingHttpHeaders, isSecure: boolean): string {
     const value = seal(key, {
@@ -79,7 +80,7 @@ export function createSignIn(token: string, { wall }: Pick<Clock, "wall">): Sign
       const now = wall();
       for (const [id, until] of used) if (until < now) used.delete(id);
       const until = ticketEnd(key, ticket);
-      if (until === undefined || until <= now || used.has(ticket)) return undefined;
+      if (until === undefined || until <= now || until - ticketMs < startedAt || used.has(ticket)) return undefined;
       used.set(ticket, until);
       return start(owner, headers, isSecure);
     },
@@ -94,13 +95,13 @@ export function createTicket(token: string, now: number): string {
   return `${text}_${ticketSignature(keyOf(token), text).toString("hex")}`;
 }
 
-/** When a ticket ends; undefined if it is not one of ours. */
+/** When a ticket ends; undefined if it is not one of ours. One ticket has one text, because used ones are known by it. */
 function ticketEnd(key: Buffer, ticket: string): number | undefined {
   const {
     text = "",
     time = "",
     signature = "",
-  } = /^(?<text>(?<time>[\da-z]+)_[\da-f]+)_(?<signature>[\da-f]+)$/u.exec(ticket)?.groups ?? {};
+  } = /^(?<text>(?<time>[\da-z]+)_[\da-f]+)_(?<signature>[\da-f]{32})$/u.exec(ticket)?.groups ?? {};
   const [given, right] = [Buffer.from(signature, "hex"), ticketSignature(key, text)];
   if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
   return Number.parseInt(time, 36) * 1000;

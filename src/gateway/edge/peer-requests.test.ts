@@ -1,38 +1,96 @@
-import type { IncomingMessage } from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request as httpRequest } from "node:http";
+import type { AddressInfo } from "node:net";
 
 import { describe, expect, it } from "vitest";
 
 import { principalNamed } from "../../../test/support/principals.ts";
 import { createSeals } from "../../lib/keys/sealing.ts";
-import { forwardedCaller } from "./peer-requests.ts";
+import { createPeerCheck, isBodyOf, sendToPeer } from "./peer-requests.ts";
 
 const seal = createSeals([Buffer.alloc(32, 1)]).peer;
-const alice = { ...principalNamed("alice"), scopes: ["a", "b"] };
-const content = (at: number) => Buffer.from(JSON.stringify({ at, caller: alice, address: "10.0.0.9", body: "" }));
+const alice = { ...principalNamed("alice"), scopes: new Set(["a", "b"]) };
+const body = Buffer.from('{"jsonrpc":"2.0"}');
 
-const requestOf = (token: string | undefined, method = "POST", url = "/mcp"): IncomingMessage =>
+/** What a peer receives of a request that a client sent to another gateway. */
+async function handedOver(at: number, sealing = seal, isAnswer = false): Promise<IncomingMessage> {
+  const received = Promise.withResolvers<IncomingMessage>();
+  await using peer = await listening((request) => {
+    received.resolve(request);
+  });
+  await using edge = await listening((request) => {
+    const forwarded = { request, body, principal: alice, address: "10.0.0.9", isAnswer };
+    void sendToPeer({ seal: sealing }, peer.url, forwarded, () => at).catch(() => {});
+  });
+  const headers = { "mcp-session-id": "s", "x-list": ["a", "b"], authorization: "Bearer t", "headgate-peer": "mine" };
+  const client = httpRequest(`${edge.url}/mcp`, { method: "POST", headers });
+  client.on("error", () => {});
+  client.end("x");
+  const { method, url, headers: got } = await received.promise;
+  client.destroy();
   // Only these members are read.
-  ({ method, url, headers: token === undefined ? {} : { "headgate-peer": token } }) as unknown as IncomingMessage;
+  return { method, url, headers: got } as unknown as IncomingMessage;
+}
+
+async function listening(listener: (request: IncomingMessage) => void) {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const changed = (request: IncomingMessage, headers: Readonly<Record<string, string | undefined>>): IncomingMessage =>
+  ({ ...request, headers: { ...request.headers, ...headers } }) as unknown as IncomingMessage;
 
 describe("a request that a peer handed over", () => {
-  it("is of the caller that the peer has authenticated", () => {
-    const token = seal.seal(content(1000), "POST /mcp");
-    expect(forwardedCaller(seal, requestOf(token), () => 1500)).toMatchObject({
+  it("is of the caller that the peer has authenticated, with that body, and without the client's credentials", async () => {
+    const request = await handedOver(1000);
+    expect(request.headers).not.toHaveProperty("authorization");
+    const caller = createPeerCheck(seal, () => 1500)(request);
+    expect(caller).toMatchObject({
       principal: { id: alice.id, scopes: new Set(["a", "b"]) },
       address: "10.0.0.9",
       isAnswer: false,
     });
+    expect([isBodyOf(caller, body), isBodyOf(caller, Buffer.from("{}"))]).toEqual([true, false]);
+  });
+
+  it("says whether it is an answer", async () => {
+    expect(createPeerCheck(seal, () => 1000)(await handedOver(1000, seal, true)).isAnswer).toBe(true);
+  });
+
+  it("is served once", async () => {
+    const request = await handedOver(1000);
+    const check = createPeerCheck(seal, () => 1000);
+    check(request);
+    expect(() => check(request)).toThrow(/served before/u);
+  });
+
+  it.each<[string, (request: IncomingMessage) => unknown]>([
+    ["without a seal", (request) => changed(request, { "headgate-peer": undefined })],
+    ["with a seal of the client", (request) => changed(request, { "headgate-peer": "mine" })],
+    ["with another session", (request) => changed(request, { "mcp-session-id": "other" })],
+    ["without its session", ({ headers: { "mcp-session-id": _, ...headers }, ...rest }) => ({ ...rest, headers })],
+    ["with a header more", (request) => changed(request, { "x-user": "root" })],
+    ["at another path", (request) => ({ ...request, url: "/other/mcp", headers: request.headers })],
+    ["with another method", (request) => ({ ...request, method: "DELETE", headers: request.headers })],
+  ])("is refused %s", async (_why, change) => {
+    const request = change(await handedOver(1000)) as IncomingMessage;
+    expect(() => createPeerCheck(seal, () => 1000)(request)).toThrow(/peer/u);
   });
 
   it.each([
-    ["without a seal", undefined],
-    ["with a seal of another secret", createSeals([Buffer.alloc(32, 2)]).peer.seal(content(1000), "POST /mcp")],
-    ["with a seal of another purpose", createSeals([Buffer.alloc(32, 1)]).session.seal(content(1000), "POST /mcp")],
-    ["sealed for another path", seal.seal(content(1000), "POST /other/mcp")],
-    ["sealed for another method", seal.seal(content(1000), "GET /mcp")],
-    ["sealed long ago", seal.seal(content(1000 - 61_000), "POST /mcp")],
-    ["sealed in the future", seal.seal(content(1000 + 61_000), "POST /mcp")],
-  ])("is refused %s", (_why, token) => {
-    expect(() => forwardedCaller(seal, requestOf(token), () => 1000)).toThrow(/peer/u);
+    ["by a gateway with another secret", createSeals([Buffer.alloc(32, 2)]).peer, 1000],
+    ["with a seal of another purpose", createSeals([Buffer.alloc(32, 1)]).session, 1000],
+    ["long ago", seal, 1000 - 61_000],
+    ["in the future", seal, 1000 + 61_000],
+  ])("is refused if it was sealed %s", async (_why, sealing, at) => {
+    const request = await handedOver(at, sealing);
+    expect(() => createPeerCheck(seal, () => 1000)(request)).toThrow(/peer/u);
   });
 });

@@ -1,16 +1,21 @@
 import { createHash } from "node:crypto";
-import { Agent, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http";
+import {
+  Agent,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as httpRequest,
+  type ServerResponse,
+} from "node:http";
 import { pipeline } from "node:stream";
 
 import type { Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Seal } from "../../lib/keys/sealing.ts";
+import { createTtlCache } from "../../lib/ttl-cache.ts";
 import type { ClusterMember } from "../context.ts";
 
 /** Says who calls, sealed by the gateway that took the request from its client. */
 const peerHeader = "headgate-peer";
-/** The request is the answer to a question that may wait at the other gateway. */
-const answerHeader = "headgate-answer";
 
 /** How far the clocks of two gateways may differ, and how long a request may be on its way. */
 const maxAgeMs = 60_000;
@@ -29,7 +34,6 @@ const leftOut: ReadonlySet<string> = new Set([
   "content-length",
   "expect",
   peerHeader,
-  answerHeader,
 ]);
 
 const agent = new Agent({ keepAlive: true });
@@ -65,9 +69,15 @@ export function sendToPeer(
   for (const [name, value] of Object.entries(request.headers))
     if (value !== undefined && !leftOut.has(name)) headers[name] = value;
   const caller = { ...principal, scopes: [...principal.scopes] };
-  const content = JSON.stringify({ at: wall(), caller, address, body: digestOf(body) });
-  headers[peerHeader] = seal.seal(Buffer.from(content), contextOf(method, path));
-  if (isAnswer) headers[answerHeader] = "1";
+  const vouched: Vouched = {
+    at: wall(),
+    caller,
+    address,
+    isAnswer,
+    body: digestOf(body),
+    headers: digestOf(request.headers),
+  };
+  headers[peerHeader] = seal.seal(Buffer.from(JSON.stringify(vouched)), contextOf(method, path));
   if (body !== undefined) headers["content-length"] = body.length;
   return new Promise((resolve, reject) => {
     const sent = httpRequest(new URL(path, url), { method, headers, agent }, resolve);
@@ -87,23 +97,42 @@ export function passOn(from: IncomingMessage, to: ServerResponse): void {
   pipeline(from, to, () => {});
 }
 
-/** The caller of a request that a peer handed over; throws unless a gateway with our secret did. */
-export function forwardedCaller(seal: Seal, request: IncomingMessage, wall: () => number): ForwardedCaller {
-  const text = request.headers[peerHeader];
-  const content =
-    typeof text === "string" ? seal.open(text, contextOf(request.method ?? "", request.url ?? "")) : undefined;
-  if (content === undefined) throw new GatewayError("unauthenticated", "peers only");
-  // The seal proves that sendToPeer wrote it.
-  const { at, caller, address, body } = JSON.parse(content.toString()) as {
-    readonly at: number;
-    readonly caller: Omit<Principal, "scopes"> & { readonly scopes: readonly string[] };
-    readonly address?: string;
-    readonly body: string;
+/** What is sealed. The body and the headers, and with them the session, are bound to the caller. */
+interface Vouched {
+  readonly at: number;
+  readonly caller: Omit<Principal, "scopes"> & { readonly scopes: readonly string[] };
+  readonly address: string | undefined;
+  readonly isAnswer: boolean;
+  readonly body: string;
+  readonly headers: string;
+}
+
+/** How many requests are remembered, so that none is served twice. */
+const maxServed = 100_000;
+/** Characters at the end of a seal that no other one has: its authentication tag. */
+const tagLength = 22;
+
+/** Creates the check of requests that peers hand over. It throws unless a gateway with our secret did, just now and once. */
+export function createPeerCheck(seal: Seal, wall: () => number): (request: IncomingMessage) => ForwardedCaller {
+  const served = createTtlCache<true>(maxServed, wall);
+  return (request) => {
+    const { method = "", url = "", headers } = request;
+    const text = headers[peerHeader];
+    const content = typeof text === "string" ? seal.open(text, contextOf(method, url)) : undefined;
+    if (typeof text !== "string" || content === undefined) throw new GatewayError("unauthenticated", "peers only");
+    // The seal proves that sendToPeer wrote it.
+    const vouched = JSON.parse(content.toString()) as Vouched;
+    if (Math.abs(wall() - vouched.at) > maxAgeMs)
+      throw new GatewayError("unauthenticated", "the request of the peer is too old, or the clocks differ");
+    if (vouched.headers !== digestOf(headers))
+      throw new GatewayError("unauthenticated", "the headers are not those that the peer handed over");
+    const tag = text.slice(-tagLength);
+    if (served.get(tag) === true)
+      throw new GatewayError("unauthenticated", "the request of the peer was served before");
+    served.set(tag, true, 2 * maxAgeMs);
+    const { caller, address, body, isAnswer } = vouched;
+    return { principal: { ...caller, scopes: new Set(caller.scopes) }, address, body, isAnswer };
   };
-  if (Math.abs(wall() - at) > maxAgeMs)
-    throw new GatewayError("unauthenticated", "the request of the peer is too old, or the clocks differ");
-  const principal: Principal = { ...caller, scopes: new Set(caller.scopes) };
-  return { principal, address, body, isAnswer: request.headers[answerHeader] !== undefined };
 }
 
 /** Whether a body is the one that the peer handed over. */
@@ -111,8 +140,17 @@ export function isBodyOf({ body }: ForwardedCaller, received: Buffer): boolean {
   return body === digestOf(received);
 }
 
-function digestOf(body: Buffer | undefined): string {
-  return body === undefined ? "" : createHash("sha256").update(body).digest("base64url");
+/** Digest of a body, or of the headers that are handed over. */
+function digestOf(content: Buffer | IncomingHttpHeaders | undefined): string {
+  if (content === undefined) return "";
+  const bytes = Buffer.isBuffer(content)
+    ? content
+    : JSON.stringify(
+        Object.entries(content)
+          .filter(([name]) => !leftOut.has(name))
+          .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+      );
+  return createHash("sha256").update(bytes).digest("base64url");
 }
 
 function contextOf(method: string, path: string): string {

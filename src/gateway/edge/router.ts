@@ -20,7 +20,7 @@ import {
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
-import { forwardedCaller } from "./peer-requests.ts";
+import { createPeerCheck, type ForwardedCaller } from "./peer-requests.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
 
@@ -89,6 +89,8 @@ export interface HttpRouter {
 export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, first: RoutingTable): HttpRouter {
   let current = compile(first, deps);
   const anonymousAt = createAnonymousCallers();
+  const { cluster, clock } = gateway;
+  const checkPeer = cluster === undefined ? undefined : createPeerCheck(cluster.seal, clock.wall);
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (deps.isShuttingDown()) response.shouldKeepAlive = false;
@@ -195,7 +197,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   return {
     handle,
     handlePeer: (request, response) => {
-      servePeer(gateway, current.endpoints.get(pathOf(request.url ?? "/")), request, response);
+      servePeer(gateway, checkPeer, current.endpoints.get(pathOf(request.url ?? "/")), request, response);
     },
     use: (table) => {
       current = compile(table, deps);
@@ -206,18 +208,18 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
 /** Serves a request that another gateway has checked and handed over. */
 function servePeer(
   gateway: GatewayContext,
+  checkPeer: ((request: IncomingMessage) => ForwardedCaller) | undefined,
   endpoint: RouteEndpoint | undefined,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  const { cluster, clock } = gateway;
-  if (cluster === undefined || endpoint === undefined) {
+  if (checkPeer === undefined || endpoint === undefined) {
     respondText(response, 404, "nothing is served here");
     return;
   }
   const { route, authentication, serve } = endpoint;
   try {
-    const forwarded = forwardedCaller(cluster.seal, request, clock.wall);
+    const forwarded = checkPeer(request);
     const isLate = gateway.openWork.isClosed;
     const work = request.method === "GET" ? undefined : beginWork(gateway, response, route.name, !isLate);
     const { principal, address } = forwarded;

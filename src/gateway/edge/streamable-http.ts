@@ -166,13 +166,14 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
    * another gateway serves the request, and has been handed it.
    */
   locate(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
+    const { forwarded } = this.#caller;
+    // Also without a session: the caller is vouched for with this body only.
+    if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body))
+      throw new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
     const id = this.header("mcp-session-id");
     if (id === undefined) return true;
     const { registry, cluster } = this.#gateway;
-    const { forwarded } = this.#caller;
     this.#session = registry.find(id, this.route.name, this.principal);
-    if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body))
-      throw new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
     const hasPeers = cluster !== undefined && forwarded === undefined;
     if (this.#session !== undefined && (use === "message" || !hasPeers)) return this.#keep(body);
     // An answer is for a question that this process has asked.

@@ -104,7 +104,7 @@ export class Federation {
       case "tasks/result":
         return this.#task(memberString(message, "params.taskId"));
       default:
-        return methodFacts(message.method) === undefined ? this.#extension(message.method) : none;
+        return methodFacts(message.method) === undefined ? this.#extension(exchange, message.method) : none;
     }
   }
 
@@ -157,8 +157,11 @@ export class Federation {
     return source.readAll(exchange, facts, resolution.members).then(() => targetsIn(this.names.resolve(kind, name)));
   }
 
-  #located(exchange: Exchange, uri: string | undefined): MaybePromise<readonly Target[]> {
-    if (uri === undefined || this.viewOf(exchange)?.shows.resource(uri) === false) return none;
+  #located(exchange: Exchange, uri: string | undefined, isReference = false): MaybePromise<readonly Target[]> {
+    if (uri === undefined) return none;
+    const view = this.viewOf(exchange);
+    // A server would read another spelling, such as one with `..`, as another name than the patterns of the view do.
+    if (view !== undefined && !(view.shows.resource(uri) && view.isCanonical(uri, isReference))) return none;
     const { principal } = exchange;
     const owner = this.uris.ownerOf(principal, uri);
     const source = this.#sourceFor(exchange);
@@ -182,7 +185,7 @@ export class Federation {
     const { type, name, uri } = reference;
     if (type === "ref/prompt" && typeof name === "string") return this.#named(exchange, "prompt", name);
     if (type !== "ref/resource" || typeof uri !== "string") return none;
-    const targets = this.#located(exchange, uri);
+    const targets = this.#located(exchange, uri, true);
     return isPromise(targets) ? targets.then(onlyOne) : onlyOne(targets);
   }
 
@@ -191,8 +194,9 @@ export class Federation {
     return target === undefined || !this.#members.has(target.member) ? none : [target];
   }
 
-  /** A method of an extension goes to the one member that offers it. */
-  #extension(method: string): readonly Target[] {
+  /** A method of an extension goes to the one member that offers it. No view shows any. */
+  #extension(exchange: Exchange, method: string): readonly Target[] {
+    if (this.viewOf(exchange) !== undefined) return none;
     const offering = [...this.facts].filter(([, facts]) => offersExtension(facts, method));
     return onlyOne(offering.map(([member]) => ({ member, name: "" })));
   }

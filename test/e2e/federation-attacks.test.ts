@@ -256,6 +256,36 @@ describe("a rule about one of several servers", () => {
   });
 });
 
+describe.each([newestLegacy, newestModern])("a view, with a client of %s", (revision) => {
+  it("leads neither to extensions, nor to clashing names or other spellings of URIs that it does not show", async () => {
+    await using hr = await openMember((method, { uri }) => {
+      if (method === "tools/list") return toolsNamed("both", "open");
+      if (method === "resources/list") return { resources: [{ uri: "file:///pub/a", name: "a" }] };
+      if (method === "resources/templates/list") return { resourceTemplates: [] };
+      return method === "resources/read" ? { contents: [{ uri, text: "secret" }] } : { secret: true };
+    });
+    const views = { part: { tools: ["open", "hr__open"], resources: ["file:///pub/*"] } };
+    const upstreams = { hr: { url: hr.url }, b: { url: hr.url, prefix: "" }, c: { url: hr.url, prefix: "" } };
+    await using gateway = await openGateway({ routes: { all: { upstreams, views } } });
+    const send = await connect({ ...gateway, url: `${gateway.origin}/all/part/mcp` }, revision);
+    expect(await send("tools/list")).not.toContain("both");
+    expect(await send("resources/read", { uri: "file:///pub/a" })).toContain("secret");
+    const spellings = [
+      "/../etc",
+      "/%2e%2e/etc",
+      "/x/../../etc",
+      "/{x}/../../etc",
+      "/./../etc",
+      "/%2E./etc",
+      "//../../etc",
+    ];
+    for (const spelling of spellings)
+      expect(await send("resources/read", { uri: `file:///pub${spelling}` })).not.toContain("secret");
+    expect(await send("acme/do")).not.toContain("secret");
+    expect(hr.asked("acme/do")).toEqual([]);
+  });
+});
+
 describe("arguments that the configuration sets", () => {
   const attempts = [
     '"arguments":null',

@@ -156,8 +156,9 @@ export class ListFiller {
     }
     return entries.filter(({ advertised }) => {
       const isClash = this.#deps.names.isClash(named, advertised);
+      if (!isShown(advertised)) return false;
       if (isClash) filling.clashes.add(advertised);
-      return !isClash && isShown(advertised);
+      return !isClash;
     });
   }
 

@@ -9,6 +9,8 @@ export interface ViewOptions {
   readonly resources: readonly string[];
   /** How clients find its tools. */
   readonly discovery: "list" | "search";
+  /** Whether a URI has only this spelling; a reference may be a URI template. */
+  readonly isCanonical: (uri: string, isReference: boolean) => boolean;
   /** Whether the caller of an exchange gets this view; undefined where only its path leads there. */
   readonly when?: ((exchange: Exchange) => boolean) | undefined;
 }
@@ -20,10 +22,11 @@ type NameTest = (name: string) => boolean;
 export interface View {
   readonly shows: Readonly<Record<"tool" | "prompt" | "resource", NameTest>>;
   readonly discovery: ViewOptions["discovery"];
+  readonly isCanonical: ViewOptions["isCanonical"];
   readonly when: ViewOptions["when"];
 }
 
-export function createView({ tools, prompts, resources, discovery, when }: ViewOptions): View {
+export function createView({ tools, prompts, resources, discovery, isCanonical, when }: ViewOptions): View {
   return {
     shows: {
       tool: createGlobTest(tools),
@@ -31,6 +34,7 @@ export function createView({ tools, prompts, resources, discovery, when }: ViewO
       resource: createGlobTest(resources),
     },
     discovery,
+    isCanonical,
     when,
   };
 }

@@ -44,8 +44,18 @@ async function listening(listener: (request: IncomingMessage) => void) {
   };
 }
 
-const changed = (request: IncomingMessage, headers: Readonly<Record<string, string | undefined>>): IncomingMessage =>
-  ({ ...request, headers: { ...request.headers, ...headers } }) as unknown as IncomingMessage;
+/** The request with other members, and with headers changed or left out. */
+function changed(
+  { method, url, headers }: IncomingMessage,
+  change: {
+    readonly method?: string;
+    readonly url?: string;
+    readonly headers?: Readonly<Record<string, string | null>>;
+  },
+): IncomingMessage {
+  const merged = Object.entries({ ...headers, ...change.headers }).filter(([, value]) => value !== null);
+  return { method, url, ...change, headers: Object.fromEntries(merged) } as unknown as IncomingMessage;
+}
 
 describe("a request that a peer handed over", () => {
   it("is of the caller that the peer has authenticated, with that body, and without the client's credentials", async () => {
@@ -71,16 +81,16 @@ describe("a request that a peer handed over", () => {
     expect(() => check(request)).toThrow(/served before/u);
   });
 
-  it.each<[string, (request: IncomingMessage) => unknown]>([
-    ["without a seal", (request) => changed(request, { "headgate-peer": undefined })],
-    ["with a seal of the client", (request) => changed(request, { "headgate-peer": "mine" })],
-    ["with another session", (request) => changed(request, { "mcp-session-id": "other" })],
-    ["without its session", ({ headers: { "mcp-session-id": _, ...headers }, ...rest }) => ({ ...rest, headers })],
-    ["with a header more", (request) => changed(request, { "x-user": "root" })],
-    ["at another path", (request) => ({ ...request, url: "/other/mcp", headers: request.headers })],
-    ["with another method", (request) => ({ ...request, method: "DELETE", headers: request.headers })],
+  it.each<[string, Parameters<typeof changed>[1]]>([
+    ["without a seal", { headers: { "headgate-peer": null } }],
+    ["with a seal of the client", { headers: { "headgate-peer": "mine" } }],
+    ["with another session", { headers: { "mcp-session-id": "other" } }],
+    ["without its session", { headers: { "mcp-session-id": null } }],
+    ["with a header more", { headers: { "x-user": "root" } }],
+    ["at another path", { url: "/other/mcp" }],
+    ["with another method", { method: "DELETE" }],
   ])("is refused %s", async (_why, change) => {
-    const request = change(await handedOver(1000)) as IncomingMessage;
+    const request = changed(await handedOver(1000), change);
     expect(() => createPeerCheck(seal, () => 1000)(request)).toThrow(/peer/u);
   });
 

@@ -11,6 +11,8 @@ import { GatewayError } from "../../errors.ts";
 import { compileCondition, compileExpression } from "../../policy/cel/expression.ts";
 import { Bindings, type NeededMembers } from "../../policy/cel/facts.ts";
 import { toJson } from "../../policy/cel/json-value.ts";
+import { isUriTemplate } from "../../policy/enforcement/mentioned-names.ts";
+import { isCanonicalTemplate, isCanonicalUri } from "../../policy/provider/canonical-uri.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { createLinks, type LinkLimits, type Links, type LinkScope } from "./links.ts";
 import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
@@ -128,11 +130,12 @@ function compileOverrides({ tools }: FederationConfig["overrides"]): ReadonlyMap
 
 /** A condition that fails counts as true: a view shows less, not more. */
 function compileView({ when, ...view }: ViewConfig): ViewOptions {
-  if (when === undefined) return { ...view, when };
+  if (when === undefined) return { ...view, isCanonical, when };
   const compiled = compileCondition(when, "call");
   if (!compiled.ok) throw new GatewayError("config_invalid", `a view: ${compiled.problem.message}`);
   return {
     ...view,
+    isCanonical,
     when: (exchange) => {
       try {
         return compiled.value.test(new Bindings(InspectedMessage.of(exchange), everything));
@@ -141,6 +144,10 @@ function compileView({ when, ...view }: ViewConfig): ViewOptions {
       }
     },
   };
+}
+
+function isCanonical(uri: string, isReference: boolean): boolean {
+  return isReference && isUriTemplate(uri) ? isCanonicalTemplate(uri) : isCanonicalUri(uri);
 }
 
 const everything: NeededMembers = { "mcp.arguments": "all", "mcp.params": "all", "principal.claims": "all" };

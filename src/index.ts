@@ -21,6 +21,7 @@ export type {
   MemberConfig,
   ServerUpstream,
   Upstream,
+  ViewConfig,
 } from "./config/config.ts";
 export type { ConfigFinding, Path, Problem } from "./config/issues.ts";
 export type { PolicyConfig } from "./policy/config.ts";

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
 import { type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
@@ -7,8 +7,6 @@ import { handshake, openSession, toolCall } from "../support/legacy-session.ts";
 import { exchange, postHeaders, type RawRequest } from "../support/raw-http.ts";
 import { bearer } from "../support/tokens.ts";
 import { hashApiKey } from "../../src/auth/api-key.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const key = "hgk_of-ann";
 const auth = { authenticators: { robots: { apiKeys: { keys: { ann: { hash: hashApiKey(key) } } } } } };

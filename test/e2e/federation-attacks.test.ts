@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { modify } from "../../src/core/interceptors/action.ts";
@@ -12,8 +12,6 @@ import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern, streamModern } from "../support/modern-request.ts";
 import { postHeaders } from "../support/raw-http.ts";
 import { createToolServer } from "../support/tool-server.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 type Json = Readonly<Record<string, unknown>>;
 type Answering = (method: string, params: Json) => Json;

@@ -1,11 +1,9 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const upstreams = {
   github: {

@@ -1,15 +1,13 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { hashApiKey } from "../../src/auth/api-key.ts";
 import { type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { startGateway } from "../support/gateway.ts";
 import { openSession, toolCall } from "../support/legacy-session.ts";
 import { bearer, startIssuer, type TestIssuer } from "../support/tokens.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const key = "hgk_of-ann";
 const robots = { apiKeys: { keys: { ann: { hash: hashApiKey(key), scopes: ["admin"], labels: { team: "red" } } } } };

@@ -165,10 +165,10 @@ export function routeDepsOf(
       messageKinds,
       taskOwners,
       validation.schemasLoaded,
-      // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
-      // which may have changed the name.
       // Before the server is looked up: what it calls is judged, limited and recorded as the real tool.
       ...(upstream.federation?.hasSearch === true ? [createToolDiscovery(upstream.federation)] : []),
+      // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
+      // which may have changed the name.
       ...memberResolution,
       interceptors(config.name),
       ...memberResolution,

@@ -1,4 +1,6 @@
 /** The gateway as a library: `import { createGateway, parseConfig } from "headgate"`. */
+import "./lib/node-version.ts";
+
 export { createGateway } from "./gateway/gateway.ts";
 export type { Gateway, GatewayOptions, ListeningGateway, ReloadOutcome } from "./gateway/gateway.ts";
 export type { McpServerFactory } from "./transports/in-process.ts";

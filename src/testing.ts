@@ -1,4 +1,6 @@
 /** For your own tests: mock decision points and recorded servers, from `headgate/testing`. */
+import "./lib/node-version.ts";
+
 export type { MockTlsOptions } from "./policy/testing/mock-server.ts";
 export { startMockAuthZen } from "./policy/testing/mock-authzen.ts";
 export type {

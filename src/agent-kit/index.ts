@@ -6,6 +6,7 @@
  * import { createServer, query, tool } from "headgate/agent-kit";
  * ```
  */
+import "../lib/node-version.ts";
 
 // Servers and tools in your own process.
 export { addTools, createServer } from "./tools/server.ts";

@@ -186,11 +186,17 @@ export interface Exchange {
   readonly reply: ReplyStream | undefined;
 }
 
+// Not picked from Exchange, whose published declaration leaves internal members out.
+interface Tracked {
+  readonly tracking: Tracking;
+}
+
 /** What is known of something that passed, whether or not it holds a message. An exchange has all of it. */
 export type MessageOrigin = Pick<
   Exchange,
-  "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent" | "tracking"
->;
+  "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent"
+> &
+  Tracked;
 
 /** What an exchange is made from. An exchange has all of it too, so one can be derived from another by spreading. */
 export interface ExchangeOptions {
@@ -245,7 +251,7 @@ export function createExchange(options: ExchangeOptions): Exchange {
  * otherwise the one that the message is from.
  */
 export function entryTargetOf(
-  { tracking, principal }: Pick<Exchange, "tracking" | "principal">,
+  { tracking, principal }: Pick<Exchange, "principal"> & Tracked,
   kind: string,
   name: string,
 ) {

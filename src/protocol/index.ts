@@ -8,6 +8,7 @@
  * const outcome = parseText(text, { revision: "2025-11-25", mode: "enforce" });
  * if (outcome.ok && outcome.form === "single") metadataOf(outcome.message).target; // { type: "tool", name: "weigh" }
  */
+import "../lib/node-version.ts";
 
 // Parse messages.
 export { parse, parseBatch, parseMessage, parseText, peek } from "./parse.ts";

@@ -8,6 +8,7 @@
  * const Note = defineEntity("Note", z.object({ id: z.uuid(), text: z.string() }));
  * await startServerKit({ name: "notes", entities: [Note], settings: { enableHttpSseTransport: true } });
  */
+import "../lib/node-version.ts";
 
 // Create and run a kit.
 export { createServerKit, startServerKit } from "./create-server-kit.ts";

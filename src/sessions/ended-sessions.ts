@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 
 import { makePrivate } from "../lib/keys/private-file.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
+import { DatabaseSync } from "../lib/sqlite.ts";
 
 /** A session that has ended, as it must be remembered until its id would have expired anyway. */
 export interface EndedRecord {

@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { startProcess } from "./process.ts";
+import { freePort } from "./free-port.ts";
 
 /** A running nginx; leaving the scope that holds it ends it. */
 export interface RunningNginx extends AsyncDisposable {
@@ -85,17 +85,6 @@ http {
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  // Only a server on a pipe has another kind of address.
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function untilListening(port: number, exited: Promise<unknown>): Promise<void> {

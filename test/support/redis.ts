@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "./free-port.ts";
 
 /** A real Redis server of its own, on a free port. */
 export interface RedisServer extends AsyncDisposable {
@@ -56,16 +56,4 @@ export async function startRedis(): Promise<RedisServer> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** A port that was free a moment ago; Redis cannot choose one itself. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (typeof address !== "object" || address === null) throw new Error("no port");
-  return address.port;
 }

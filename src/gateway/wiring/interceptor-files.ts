@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { registerHooks } from "node:module";
+import * as nodeModule from "node:module";
 import { basename, extname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -52,7 +52,7 @@ let hasHooks = false;
 function hookImports(): void {
   if (hasHooks) return;
   hasHooks = true;
-  registerHooks({
+  nodeModule.registerHooks({
     resolve: (specifier, context, nextResolve) => {
       const version = URL.parse(context.parentURL ?? "")?.searchParams.get(versionKey) ?? undefined;
       if (version === undefined) return nextResolve(specifier, context);

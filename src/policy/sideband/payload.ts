@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { promisify } from "node:util";
-import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
+import * as zlib from "node:zlib";
 
 import { isObject } from "../../lib/is-object.ts";
 import type { McpContext } from "../../protocol/http/mcp-context.ts";
@@ -283,11 +283,11 @@ const maxDecodedBytes = 64 * 1024 * 1024;
 type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
 
 const decoders: ReadonlyMap<string, Decode> = new Map([
-  ["gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)],
-  ["x-gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)],
-  ["deflate", promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate)],
-  ["br", promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress)],
-  ["zstd", promisify<Buffer, { maxOutputLength: number }, Buffer>(zstdDecompress)],
+  ["gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.gunzip)],
+  ["x-gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.gunzip)],
+  ["deflate", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.inflate)],
+  ["br", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.brotliDecompress)],
+  ["zstd", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.zstdDecompress)],
 ]);
 
 /**

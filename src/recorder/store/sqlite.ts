@@ -1,5 +1,4 @@
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
-import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
 import { GatewayError } from "../../errors.ts";
@@ -8,6 +7,7 @@ import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";
 import type { RecordReader, RecordStore } from "./store-contract.ts";
+import { DatabaseSync, type StatementSync } from "../../lib/sqlite.ts";
 
 /** Opens a SQLite file to write to, and creates it if needed. */
 export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, deps: ReaderDeps): Promise<RecordStore> {

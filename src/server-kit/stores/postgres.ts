@@ -73,10 +73,8 @@ interface OwnPool {
  * const store = postgresStore("postgres://localhost/notes");
  * const kit = await createServerKit({ name: "notes", entities: [Note], store });
  */
-export function postgresStore(
-  connection: string | PostgresPool,
-  { timeoutMs = defaultTimeoutMs, setTimer = systemTimer }: PostgresStoreOptions = {},
-): EntityStore {
+export function postgresStore(connection: string | PostgresPool, options: PostgresStoreOptions = {}): EntityStore {
+  const { timeoutMs = defaultTimeoutMs, setTimer = systemTimer } = options;
   const sqlOf = createSql(dialect);
   let pool = typeof connection === "string" ? undefined : connection;
   let own: OwnPool | undefined;

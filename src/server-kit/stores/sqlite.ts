@@ -1,9 +1,9 @@
 import { statSync } from "node:fs";
-import { DatabaseSync, type StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
 import { createSql, type SqlDialect, type SqlStatement } from "./sql.ts";
 import type { EntityStore } from "./store.ts";
+import { DatabaseSync, type StatementSync } from "../../lib/sqlite.ts";
 
 const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,

@@ -14,6 +14,9 @@ import { createMessageLines, createMessageWriter } from "./framing.ts";
 import { killProcessTree, type ProcessTree, processTreeOf } from "./process-tree.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
 import type { Watchdog } from "./watchdog.ts";
+import { toWindowsCommand } from "./windows-command.ts";
+
+const isWindows = process.platform === "win32";
 
 /** The command of a server, and its limits. */
 export interface ChildOptions {
@@ -160,15 +163,21 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
   const env = childEnvironment(deps.environment, configured, process.platform);
   try {
     const group = (): string | undefined => createChildGroup(marker);
-    if (process.platform !== "win32") requireProgram(command, cwd, env);
+    if (!isWindows) requireProgram(command, cwd, env);
     const launcher = behindLauncher({ file: command, args }, env, await findDeathSignal(), group);
-    const { file, args: given } = launcher ?? { file: command, args };
+    const direct = { file: command, args };
+    const {
+      file,
+      args: given,
+      ...quoting
+    } = launcher ?? (isWindows ? toWindowsCommand(direct, cwd ?? process.cwd(), env) : direct);
     const child = spawn(file, given, {
+      ...quoting,
       ...(cwd === undefined ? {} : { cwd }),
       env,
       stdio: ["pipe", "pipe", "pipe", launcher === undefined ? "ignore" : "pipe"],
       // Its own group: signals reach its descendants too, and Ctrl-C on our terminal does not reach it.
-      detached: process.platform !== "win32",
+      detached: !isWindows,
       windowsHide: true,
       // The first three are pipes.
     }) as ChildProcessWithoutNullStreams;
@@ -235,9 +244,7 @@ function reasonOf(code: unknown, cwd: string | undefined): string {
   }
   switch (code) {
     case "ENOENT":
-      return process.platform === "win32"
-        ? 'not found; check the spelling and the PATH, and start .cmd scripts such as npx as "cmd /c npx …"'
-        : "not found; check the spelling, whether it is installed, and the PATH";
+      return "not found; check the spelling, whether it is installed, and the PATH";
     case "EACCES":
       return "permission denied; check that it is an executable file, and the permissions of its folders";
     case "ENOTDIR":

@@ -52,16 +52,16 @@ export async function tryPackage(tarball: string, folder: string): Promise<void>
   await must(["node", "--input-type=module", "--eval", imports.join("\n")], folder);
   await checkTypes(folder);
 
-  const said = await must(["npx", "--no", name, "--version"], folder);
+  const said = await must(["npx", name, "--version"], folder);
   if (said !== version) throw new Error(`the installed command says version ${said}`);
   writeFileSync(join(folder, "headgate.yaml"), "listen: { port: 0 }\nadmin: { port: 0 }\nupstream: { demo: true }\n");
-  await must(["npx", "--no", name, "check", "headgate.yaml"], folder);
+  await must(["npx", name, "check", "headgate.yaml"], folder);
   await using gateway = await startProcess(
     [process.execPath, join(folder, "node_modules", name, "bin/headgate.mjs"), "run", "--config", "headgate.yaml"],
     { cwd: folder },
   );
   const [, origin = ""] = await gateway.waitForLine(/listening on (https?:\/\/[^\s/"]+)/u);
-  const sum = await must(["npx", "--no", name, "call", "add", "a=2", "b=40", "--url", `${origin}/mcp`], folder);
+  const sum = await must(["npx", name, "call", "add", "a=2", "b=40", "--url", `${origin}/mcp`], folder);
   if (!sum.includes("42")) throw new Error(`the installed gateway answered a call with ${sum}`);
 }
 

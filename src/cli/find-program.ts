@@ -2,17 +2,16 @@ import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 
 import type { Environment } from "../config/substitute.ts";
-
-/** Suffixes that Windows adds to program names. */
-const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
+import { findWindowsProgram } from "../transports/stdio/windows-command.ts";
 
 /** Whether a program can be started: a path to an executable file, or a name found in PATH. */
 export function isProgram(program: string, env: Environment, folder = "."): boolean {
+  if (process.platform === "win32") return findWindowsProgram(program, resolve(folder), env) !== undefined;
   const isPath = isAbsolute(program) || program.includes("/");
   const places = isPath
     ? [resolve(folder, program)]
     : (env["PATH"] ?? "").split(delimiter).map((entry) => join(entry, program));
-  return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
+  return places.some(isExecutable);
 }
 
 function isExecutable(file: string): boolean {

@@ -129,7 +129,8 @@ function processIo(): ServingIo {
     onReload: (callback) => {
       const hungUp = (): void => {
         // SIGHUP also says that the terminal was closed; the process ends with its terminal.
-        if (process.stderr.isTTY && !hasTerminal()) process.kill(process.pid, "SIGTERM");
+        // Not by a signal: on Windows that would end the process at once.
+        if (process.stderr.isTTY && !hasTerminal()) process.emit("SIGTERM", "SIGTERM");
         else callback();
       };
       process.on("SIGHUP", hungUp);

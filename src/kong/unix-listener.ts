@@ -3,6 +3,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { createFrameReader, formatReply, formatServerPid, parseCall } from "./frames.ts";
 import type { PluginServer, ServerLog } from "./plugin-server.ts";
+import { maxSocketPathBytes } from "../lib/socket-path.ts";
 
 /** Where to listen, and what serves the connections. */
 export interface UnixListenerOptions {
@@ -31,8 +32,7 @@ export class SocketError extends Error {
 
 const checkEveryMs = 100;
 
-/** The kernel accepts 108 bytes on Linux and 104 elsewhere, including the closing zero. */
-const maxPathBytes = process.platform === "linux" ? 107 : 103;
+const maxPathBytes = maxSocketPathBytes();
 
 /**
  * Listens on a Unix socket. The socket is created beside its path and renamed, which replaces a stale one, and lets a

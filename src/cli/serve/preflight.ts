@@ -10,6 +10,7 @@ import { type Environment, reasonOf } from "../../config/substitute.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { parseLock } from "../../recorder/drift/compare.ts";
 import { isProgram } from "../find-program.ts";
+import { socketPathProblem } from "../../lib/socket-path.ts";
 
 /** What a configuration needs of this machine and does not find. */
 export interface Preflight {
@@ -126,7 +127,7 @@ function folderProblems({ audit, listen }: Config): readonly ConfigFinding[] {
   const { unixSocket } = listen;
   return [
     ...(audit === undefined ? [] : unwritable(["audit", "file"], audit.file)),
-    ...(unixSocket === undefined ? [] : unwritable(["listen", "unixSocket"], unixSocket)),
+    ...(unixSocket === undefined ? [] : socketProblems(unixSocket)),
   ];
 }
 
@@ -149,6 +150,13 @@ function unwritable(path: Path, file: string): readonly ConfigFinding[] {
     if (isMissing) return [{ path, message: `the folder ${place} does not exist` }];
     return [{ path, message: `cannot write to ${place}: ${reasonOf(error)}` }];
   }
+}
+
+function socketProblems(socket: string): readonly ConfigFinding[] {
+  const path = ["listen", "unixSocket"];
+  const problem = socketPathProblem(socket);
+  if (problem !== undefined) return [{ path, message: problem }];
+  return process.platform === "win32" ? [] : unwritable(path, socket);
 }
 
 function commandProblems({ upstream, path }: PlacedServer): readonly ConfigFinding[] {

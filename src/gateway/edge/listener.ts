@@ -13,6 +13,7 @@ import { dirname } from "node:path";
 import { GatewayError } from "../../errors.ts";
 import { SyncBodyRequest } from "../../transports/http/request-body.ts";
 import { readPem } from "../../lib/keys/pem.ts";
+import { socketPathProblem } from "../../lib/socket-path.ts";
 
 /** Where and how to listen. */
 export interface HttpListenOptions {
@@ -162,7 +163,10 @@ function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["
 
 /** Removes a socket file that nobody listens on any more. */
 async function removeStaleSocket(path: string): Promise<void> {
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const problem = socketPathProblem(path);
+  if (problem !== undefined) throw new GatewayError("config_invalid", `listen.unixSocket: ${problem}`);
+  // Windows removes a pipe with its process.
+  const stats = process.platform === "win32" ? undefined : statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isSocket()) throw new GatewayError("config_invalid", `${path} exists and is not a socket`);
   const isUsed = await new Promise<boolean>((resolve) => {

@@ -26,7 +26,7 @@ export function toWindowsCommand(
   environment: ChildEnvironment,
   exists: (path: string) => boolean = existsSync,
 ): WindowsCommand {
-  const program = findProgram(command.file, cwd, environment, exists);
+  const program = findWindowsProgram(command.file, cwd, environment, exists);
   if (program === undefined || !/\.(?:cmd|bat)$/iu.test(program)) {
     return { file: program ?? command.file, args: command.args, windowsVerbatimArguments: false };
   }
@@ -39,12 +39,12 @@ export function toWindowsCommand(
   };
 }
 
-/** Looks in the working directory for paths and in PATH for names, and adds the extensions of PATHEXT. */
-function findProgram(
+/** The file of a program: paths from the working directory, names in PATH, with the extensions of PATHEXT. */
+export function findWindowsProgram(
   name: string,
   cwd: string,
   environment: ChildEnvironment,
-  exists: (path: string) => boolean,
+  exists: (path: string) => boolean = existsSync,
 ): string | undefined {
   const isPath = /[\\/]/u.test(name) || win32.isAbsolute(name);
   const folders = isPath ? [cwd] : (valueOf(environment, "PATH") ?? "").split(";").filter((folder) => folder !== "");

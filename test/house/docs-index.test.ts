@@ -27,7 +27,9 @@ describe("the documentation", () => {
 
   it("says what to do about every error, and about no other", () => {
     const text = readFileSync(join(root, "docs/troubleshooting.md"), "utf8");
-    const told = [...text.matchAll(/^### (?<code>\w+)\n\n(?<advice>\S)/gmu)].map(({ groups }) => groups?.["code"]);
+    const told = [...text.matchAll(/^### (?<code>\w+)\n\n(?<advice>\S)/gmu)].map(
+      ({ groups }) => groups?.["code"] ?? "",
+    );
     expect(told.toSorted()).toEqual(Object.keys(errorTable).toSorted());
   });
 });

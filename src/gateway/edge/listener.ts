@@ -97,7 +97,8 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
       resolve();
     });
   });
-  if (unixSocket !== undefined) chmodSync(unixSocket, Number.parseInt(socketMode, 8));
+  // A named pipe of Windows has no mode.
+  if (unixSocket !== undefined && process.platform !== "win32") chmodSync(unixSocket, Number.parseInt(socketMode, 8));
   const stopWatching =
     tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
   return {

@@ -19,7 +19,7 @@ describe("the help", () => {
   });
 
   it.each(names)("of %s has its usage, options, examples and exit codes", (name) => {
-    const text = commandHelp(name);
+    const text = commandHelp(name, 1000);
     const command: Command = commands[name];
     for (const usage of command.usage) expect(text).toContain(`  headgate ${usage}\n`);
     for (const [option, spec] of Object.entries(command.options)) {
@@ -78,5 +78,11 @@ describe("what is said to somebody who mistyped", () => {
   it("is the command that was probably meant", () => {
     expect(unknownCommand("cal")).toBe("headgate: unknown command `cal`. Did you mean headgate call?\n");
     expect(unknownCommand("frobnicate")).toContain("Run headgate --help for a list.");
+  });
+
+  it("fits 80 columns, except examples, which are there to be copied", () => {
+    const pages = [programHelp(80), ...Object.keys(commands).map((name) => helpFor(["help", name], 80) ?? "")];
+    const lines = pages.flatMap((page) => page.split("\n")).filter((line) => line.length > 80);
+    expect(lines.filter((line) => !examples.some(({ command }) => command === line.trim()))).toEqual([]);
   });
 });

@@ -80,7 +80,7 @@ export function commandHelp(name: CommandName, columns: number = textWidth): str
   ];
   const exits = exitRows(command).map(([code, text]) => [String(code), withoutBackticks(text)] as const);
   return `Usage:
-${command.usage.map((usage) => `  headgate ${usage}\n`).join("")}
+${command.usage.map((usage) => `  ${wrap(`headgate ${usage}`, columns - 6).join("\n      ")}\n`).join("")}
 ${command.about.map((paragraph) => `${wrap(withoutBackticks(paragraph), columns).join("\n")}\n`).join("\n")}
 Options:
 ${table(options, 2, columns)}

@@ -64,7 +64,8 @@ const rows = {
   bad_request: {
     http: 400,
     jsonrpc: -32000,
-    description: "The HTTP request is ambiguous, for example by several Host headers.",
+    description:
+      "The HTTP request is malformed, took too long to arrive, or is ambiguous, for example by several Host headers.",
   },
   host_not_allowed: {
     http: 403,

@@ -14,12 +14,12 @@ import type { Telemetry } from "../telemetry/trace-context.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { compareConfigs, openServices, type Services } from "./services.ts";
-import { contextOptionsOf } from "./context.ts";
+import { contextOptionsOf, type GatewayContext } from "./context.ts";
 import { accessRulesOf, adminAccessRulesOf, createAccessControl, publicPathOf } from "./edge/access.ts";
 import { adminListener } from "./admin/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
-import { createHttpListener, type HttpListener } from "./edge/listener.ts";
+import { createHttpListener, type HttpListener, type UnreadableRequest } from "./edge/listener.ts";
 import { createRouteAuthentications } from "./edge/route-authentication.ts";
 import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
@@ -121,7 +121,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   /** First the one for clients. */
   const listeners: HttpListener[] = [];
   const services = openServices(config, options, () => running);
-  const { context, log, audit, telemetry, heldMessages } = services;
+  const { context, audit, telemetry, heldMessages } = services;
   let interceptors = options.interceptors ?? [];
   const holds = createHolds(heldMessages, () => {
     if (closing === undefined) table.prepare(running, stepsOf(interceptors)).commit(running.shutdown.grace);
@@ -218,7 +218,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   return {
     listen: async () => {
       await services.cluster.start(() => openPeerListener(running, router.handlePeer), context.registry);
-      return openListeners(running, { ...options, handle: router.handle, admin, log }, listeners);
+      return openListeners(running, { ...options, handle: router.handle, admin, context }, listeners);
     },
     handle: router.handle,
     reload: async (next, changes = {}) => reload(next, changes),
@@ -293,8 +293,9 @@ function openRouteTable(
 function openMainListener(
   { listen, limits, timeouts }: Config,
   handle: RequestListener,
-  log: Logger,
+  context: GatewayContext,
 ): Promise<HttpListener> {
+  const { log } = context;
   const { tls, unixSocket, socketMode, host, port } = listen;
   const onCertificate = (problem: string | undefined): void => {
     if (problem === undefined) log.info({}, "reloaded the certificate");
@@ -310,10 +311,26 @@ function openMainListener(
       tls,
       headerBytes: limits.headerBytes,
       bodyMs: timeouts.body,
+      onRefused: refusalOf(context),
       onCertificate,
     },
     handle,
   );
+}
+
+/** Notes requests that Node refused before they reached a handler. */
+function refusalOf({ noteRefusal }: GatewayContext): (refused: UnreadableRequest) => void {
+  return ({ status, reason, peer }) => {
+    const transport = {
+      type: "http",
+      method: "",
+      path: "",
+      headers: {},
+      ...(peer === undefined ? {} : { peer }),
+    } as const;
+    const code = status === 413 || status === 431 ? "too_large" : "bad_request";
+    noteRefusal({ route: undefined, code, status, reason, transport });
+  };
 }
 
 function joinListeners(
@@ -330,13 +347,13 @@ function joinListeners(
 interface ListenDeps extends Pick<GatewayOptions, "adminOnSamePort"> {
   readonly handle: RequestListener;
   readonly admin: OpenAdmin;
-  readonly log: Logger;
+  readonly context: GatewayContext;
 }
 
 /** Listens for clients, and for operators where they have a listener of their own. */
 async function openListeners(config: Config, deps: ListenDeps, opened: HttpListener[]): Promise<ListeningGateway> {
-  const { handle, admin, log, adminOnSamePort = false } = deps;
-  const main = await openMainListener(config, handle, log);
+  const { handle, admin, context, adminOnSamePort = false } = deps;
+  const main = await openMainListener(config, handle, context);
   opened.push(main);
   const url = config.listen.publicUrl ?? main.address;
   admin.listensAt(url, main.address);
@@ -348,8 +365,9 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
       portSetting: "--admin-port or `admin.port`",
       headerBytes: config.limits.headerBytes,
       bodyMs: config.timeouts.body,
+      onRefused: refusalOf(context),
     },
-    adminListener(admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
+    adminListener(context, admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
   );
   opened.push(own);
   return { url, ...adminUrls(own.address, admin) };

@@ -30,7 +30,7 @@ export function openAdmin(
   running: () => Config,
   readiness: () => Readiness,
 ): OpenAdmin {
-  const { clock, setTimer, log, metrics } = context;
+  const { clock, setTimer, log, metrics, noteRefusal } = context;
   const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
   let places: { readonly url: string; readonly local: string } | undefined;
   const queries = createQueryThread(queryTargetOf(running()), setTimer);
@@ -38,6 +38,7 @@ export function openAdmin(
     clock,
     setTimer,
     log,
+    noteRefusal,
     version: options.version ?? "unknown",
     config: running,
     clientUrl: () => places?.url,

@@ -74,7 +74,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     setTimer,
     redact: createTextRedaction(redact),
     onRefused: (refused) => {
-      noteRefused(refused);
+      refusals.note(refused);
     },
   });
   const { metrics, newId } = context;
@@ -99,7 +99,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const heldMessages = new HeldMessages({ clock, setTimer, newId });
   const hardMs = (): number => Math.min(...Object.values(running().routes).map(({ timeouts }) => timeouts.hard));
   const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact, hardMs });
-  const noteRefused = createRefusalLog({ ...context, recording });
+  const refusals = createRefusalLog({ ...context, recording });
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   return {
@@ -128,6 +128,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     lostRecords: () => lostRecords,
     close: async () => {
       state.close();
+      refusals.close();
       lostRecords += await audit.close();
       lostRecords += (await recording?.close()) ?? 0;
       await telemetry.close();

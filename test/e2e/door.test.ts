@@ -1,7 +1,11 @@
+import { connect } from "node:net";
+import { text as readText } from "node:stream/consumers";
+
 import { describe, expect, it } from "vitest";
 
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
-import { type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { startProcess } from "../support/process.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
 import { handshake, openSession, toolCall } from "../support/legacy-session.ts";
 import { exchange, postHeaders, type RawRequest } from "../support/raw-http.ts";
@@ -48,6 +52,19 @@ function jsonLines<Line>(text: string): Line[] {
   return text.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line) as Line] : []));
 }
 
+async function refusedRows(folder: Folder): Promise<ExchangeRecord[]> {
+  const store = folder.at("traffic.sqlite");
+  return jsonLines((await headgate("traffic", "status:refused", "--oldest", "--json", "-s", store)).output);
+}
+
+/** Sends bytes on a connection of their own; everything that came back when it was closed. */
+async function sendBytes(origin: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(origin);
+  const socket = connect(Number(port), hostname);
+  socket.write(bytes);
+  return readText(socket);
+}
+
 describe("requests that are refused at the door", () => {
   it("are logged, counted and recorded, and a foreign Host is told the setting", async () => {
     using folder = temporaryFolder();
@@ -83,12 +100,83 @@ describe("requests that are refused at the door", () => {
     expect(rows.map(({ route }) => route).slice(0, 4)).toEqual(["", "", "", "default"]);
   });
 
+  it("are seen too where no handler of a route takes them: bytes that are no HTTP, operators, HTTP+SSE", async () => {
+    using folder = temporaryFolder();
+    await using gateway = await start(folder);
+    const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
+    const noHttp = await sendBytes(gateway.origin, "this is not HTTP\r\n\r\n");
+    expect(noHttp).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/u);
+    const tooLarge = await sendBytes(gateway.origin, `GET / HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(100_000)}\r\n\r\n`);
+    expect(tooLarge).toMatch(/^HTTP\/1\.1 431 /u);
+    await sendBytes(admin, "nor is this\r\n\r\n");
+    const foreign = await exchange(`${admin}/metrics`, { headers: { host: "evil.example" } });
+    const answers = [
+      foreign,
+      await exchange(`${admin}/metrics`, { headers: { origin: "https://evil.example" } }),
+      await exchange(`${admin}/nothing`),
+      await exchange(`${admin}/api/v1/nothing`),
+      await exchange(`${admin}/api/v1/exchanges`, { method: "PATCH" }),
+      await exchange(`${admin}/api/v1/exchanges`),
+      await exchange(`${gateway.origin}/sse`, { method: "PUT", headers: bearer(key) }),
+      await exchange(`${gateway.origin}/messages?sessionId=secret-of-ann`, {
+        method: "POST",
+        headers: { ...postHeaders, ...bearer(key) },
+        body: toolCall(1, "x"),
+      }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([403, 403, 404, 404, 405, 401, 405, 404]);
+    const metrics = (await exchange(`${admin}/metrics`)).text;
+    await gateway.process.stop();
+    const output = gateway.process.output();
+    expect(output).not.toContain("secret-of-ann");
+    const lines = jsonLines<Record<string, unknown>>(output).filter(({ msg }) => msg === "request refused");
+    const rows = await refusedRows(folder);
+    const codes = [
+      "bad_request",
+      "too_large",
+      "bad_request",
+      "host_not_allowed",
+      "origin_not_allowed",
+      "not_found",
+      "not_found",
+      "method_not_found",
+      "unauthenticated",
+      "method_not_allowed",
+      "session_unknown",
+    ];
+    expect(lines.map(({ code }) => code)).toEqual(codes);
+    expect(rows.map(({ gatewayCode }) => gatewayCode)).toEqual(codes);
+    for (const code of codes)
+      expect(metrics).toMatch(new RegExp(`headgate_refusals_total\\{route="[^"]*",code="${code}"\\} [1-9]`, "u"));
+  });
+
+  it("are seen on standard streams: lines that hold no message", async () => {
+    using folder = temporaryFolder();
+    const config = {
+      log: { level: "info", format: "json" },
+      record: { file: folder.at("traffic.sqlite") },
+      upstream: { demo: true },
+    };
+    const file = folder.write("headgate.json", JSON.stringify(config));
+    await using gateway = await startProcess([process.execPath, bin, "stdio", "--config", file]);
+    gateway.stdin.write("this is no message\n");
+    gateway.stdin.write("{nonsense\n");
+    gateway.stdin.end();
+    await gateway.exited;
+    expect(gateway.output().match(/"code":"parse_error".*"msg":"request refused"/gu)).toHaveLength(2);
+    const rows = await refusedRows(folder);
+    expect(rows.map(({ kind, gatewayCode, route }) => [kind, gatewayCode, route])).toEqual([
+      ["http", "parse_error", "default"],
+      ["http", "parse_error", "default"],
+    ]);
+  });
+
   it("cannot flood log or recording", async () => {
     using folder = temporaryFolder();
     await using gateway = await start(folder);
     for (let count = 0; count < 60; count++) await exchange(`${gateway.origin}/nothing/${count}`);
-    await gateway.process.waitForLine(/"repeats":50,"msg":"more requests refused alike"/u, 30_000);
     await gateway.process.stop();
+    expect(gateway.process.output()).toMatch(/"repeats":50,"msg":"more requests refused alike"/u);
     const { output } = await headgate("traffic", "kind:http", "--json", "-s", folder.at("traffic.sqlite"));
     expect(jsonLines(output)).toHaveLength(11);
   });

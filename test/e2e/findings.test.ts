@@ -16,6 +16,8 @@ interface Fault {
   readonly tool: string;
   /** What the server writes before its answer. */
   readonly serve?: (stream: UpstreamStream) => Promise<void>;
+  /** The only mode that passes it on. */
+  readonly mode?: "observe";
   /** What the client does. */
   readonly act?: (session: LegacySession, gateway: RunningGateway) => Promise<unknown>;
 }
@@ -68,6 +70,29 @@ const faults: readonly Fault[] = [
     },
   },
   {
+    code: "response.late",
+    tool: "later",
+    // The answer to a cancelled call comes on the stream of another one.
+    serve: (stream) => stream.send(textResult(late.id, "too late")),
+    act: async (session) => {
+      const call = session.post(toolCall("late", "late"));
+      await late.came.promise;
+      await session.post(cancel("late"));
+      await session.post(toolCall("then", "later"));
+      late.over.resolve();
+      await Promise.allSettled([call]);
+    },
+  },
+  {
+    code: "revision.mismatch",
+    tool: "read",
+    mode: "observe",
+    act: async (session, gateway) => {
+      const headers = { ...session.headers, "mcp-protocol-version": "2025-06-18" };
+      await post(gateway.url, toolCall("older", "read"), headers);
+    },
+  },
+  {
     code: "id.in-flight",
     tool: "slow",
     act: async (session, gateway) => {
@@ -84,12 +109,23 @@ const answering: Answering = async (call, { id, params }) => {
   const stream = call.stream();
   const name = params?.["name"];
   if (name === "slow") await slow.promise;
+  if (name === "late") {
+    late.id = id;
+    late.came.resolve();
+    await late.over.promise;
+  }
   await faults.find(({ tool }) => tool === name)?.serve?.(stream);
   await stream.send(textResult(id, "done"));
   stream.end();
 };
 
 let slow = Promise.withResolvers<void>();
+const newLate = () => ({
+  id: undefined as unknown,
+  came: Promise.withResolvers<void>(),
+  over: Promise.withResolvers<void>(),
+});
+let late = newLate();
 
 async function startRoute(folder: Folder, url: string, mode: "enforce" | "observe"): Promise<RunningGateway> {
   const config = {
@@ -113,21 +149,24 @@ function jsonLines<Line>(text: string): Line[] {
 }
 
 describe.each(["enforce", "observe"] as const)("findings of a route in %s mode", (mode) => {
-  it("[SC-052, SC-053, SC-054, SC-055, SC-083, SC-085, SC-089] are counted, logged, recorded and shown", async () => {
+  it("[SC-005, SC-052, SC-053, SC-054, SC-055, SC-083, SC-085, SC-089] are counted, logged, recorded and shown", async () => {
     using folder = temporaryFolder();
     slow = Promise.withResolvers();
+    late = newLate();
+    const tried = faults.filter((fault) => fault.mode === undefined || fault.mode === mode);
     await using upstream = await legacyUpstream(answering);
     await using gateway = await startRoute(folder, upstream.url, mode);
-    for (const { tool, serve, act } of faults) {
+    for (const { tool, serve, act } of tried) {
       const session = await openSession(gateway.url);
-      if (serve !== undefined) await session.post(toolCall("call", tool, { _meta: { progressToken: "p" } }));
+      if (serve !== undefined && act === undefined)
+        await session.post(toolCall("call", tool, { _meta: { progressToken: "p" } }));
       await act?.(session, gateway);
     }
     const store = ["-s", folder.at("traffic.sqlite")];
     const metrics = await metricsOf(gateway);
     await gateway.process.stop();
     const lines = jsonLines<{ diagnostic?: string; exchange: string }>(gateway.process.output());
-    for (const code of new Set(faults.map((fault) => fault.code))) {
+    for (const code of new Set(tried.map((fault) => fault.code))) {
       expect(metrics).toMatch(new RegExp(`headgate_diagnostics_total\\{route="files",code="${code}"\\} [1-9]`, "u"));
       const labels = lines.filter(({ diagnostic }) => diagnostic === code).map((line) => line.exchange);
       const { output } = await headgate("traffic", `diagnostic:${code}`, "--json", ...store);

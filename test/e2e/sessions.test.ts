@@ -80,6 +80,10 @@ describe("the version header", () => {
       status: 400,
       json: { id: 1, error: { data: { code: "invalid_message" } } },
     });
+    for (const method of ["GET", "DELETE"]) {
+      const headers = { ...session.headers, "mcp-protocol-version": "2025-11-25", accept: "text/event-stream" };
+      expect([method, (await exchange(gateway.url, { method, headers })).status]).toEqual([method, 400]);
+    }
     expect((await session.post(ping)).status).toBe(200);
     expect(upstream.received("ping")).toMatchObject([{ headers: { "mcp-protocol-version": "2025-06-18" } }]);
   });

@@ -1,7 +1,8 @@
 import type { RequestListener } from "node:http";
 import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
 import { type AccessControl, hasSeveralHosts, severalHosts } from "../edge/access.ts";
-import { respondText } from "../edge/router.ts";
+import { refuseText, respondText } from "../edge/router.ts";
+import type { GatewayContext } from "../context.ts";
 import { apiRoot } from "./api-router.ts";
 import { consoleRoot, createConsoleFiles } from "./console-files.ts";
 
@@ -50,18 +51,27 @@ export function createAdminPaths(metrics: Metrics, readiness: () => Readiness, a
  * Serves only the operators' paths, on their own listener. Host and Origin are checked: a page in a browser could read
  * them by DNS rebinding.
  */
-export function adminListener(paths: AdminPaths, access: Pick<AccessControl, "problem">): RequestListener {
+export function adminListener(
+  gateway: Pick<GatewayContext, "noteRefusal">,
+  paths: AdminPaths,
+  access: Pick<AccessControl, "problem">,
+): RequestListener {
   return (request, response) => {
     const { host, origin } = request.headers;
-    const problem = hasSeveralHosts(request.rawHeaders) ? severalHosts : access.problem(host, origin)?.text;
+    if (hasSeveralHosts(request.rawHeaders)) {
+      refuseText(gateway, response, "bad_request", severalHosts);
+      return;
+    }
+    const problem = access.problem(host, origin);
     if (problem !== undefined) {
-      respondText(response, problem === severalHosts ? 400 : 403, problem);
+      refuseText(gateway, response, problem.code, problem.text, { host, origin, setting: problem.setting });
       return;
     }
     const [path = ""] = (request.url ?? "").split("?", 1);
     const own = paths(path);
-    if (own === undefined)
-      respondText(response, 404, "nothing is served here; there are /console, /api/v1, /readyz, /metrics, /healthz");
+    if (own === undefined) refuseText(gateway, response, "not_found", nothingHere);
     else own(request, response);
   };
 }
+
+const nothingHere = "nothing is served here; there are /console, /api/v1, /readyz, /metrics, /healthz";

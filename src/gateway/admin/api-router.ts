@@ -5,6 +5,7 @@ import type * as z from "zod";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { errorFields } from "../../telemetry/log.ts";
 import { readBody } from "../../transports/http/request-body.ts";
+import { transportOf } from "../edge/http-reply.ts";
 import type { AdminDeps } from "./deps.ts";
 import type { ApiRequest, Endpoint } from "./endpoint.ts";
 import { endpoints } from "./endpoints/endpoints.ts";
@@ -33,7 +34,8 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
 export function createApiRouter(deps: AdminDeps): RequestListener {
   const table = endpoints.map((endpoint) => ({ endpoint, pattern: toPattern(endpoint.path) }));
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** Finds the endpoint, and checks that nobody asks who must not. */
+  function admit(request: IncomingMessage, response: ServerResponse): Admitted {
     const url = new URL(request.url ?? "/", "http://gateway");
     const path = url.pathname.slice(apiRoot.length);
     const matching = table.flatMap(({ endpoint, pattern }) => {
@@ -55,6 +57,14 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       if (!caller.rights.includes(endpoint.right))
         throw new GatewayError("insufficient_scope", `${caller.name} may not ${endpoint.right}`);
     }
+    return { endpoint, names, url, caller: caller ?? nobody };
+  }
+
+  async function serve(
+    { endpoint, names, url, caller }: Admitted,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
     const gone = new AbortController();
     response.on("close", () => {
       gone.abort();
@@ -63,7 +73,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       path: parse(endpoint.pathSchema, decoded(names), "path"),
       query: parse(endpoint.query, queryOf(url.searchParams), "query"),
       body: endpoint.body === undefined ? undefined : parse(endpoint.body, await readJson(request), "body"),
-      caller: caller ?? nobody,
+      caller,
       signal: gone.signal,
       http: { request, response, isSecure: "encrypted" in request.socket },
     };
@@ -113,13 +123,39 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     return error;
   }
 
+  function fail(response: ServerResponse, error: GatewayError): void {
+    if (response.headersSent || response.destroyed) return;
+    respondJson(response, statusOf(error), bodyOf(error));
+  }
+
   return (request, response) => {
-    serve(request, response).catch((thrown: unknown) => {
+    let admitted: Admitted;
+    try {
+      admitted = admit(request, response);
+    } catch (thrown) {
       const error = report(thrown);
-      if (response.headersSent || response.destroyed) return;
-      respondJson(response, statuses[error.code] ?? error.facts.http ?? 500, bodyOf(error));
+      const { code, message: reason } = error;
+      const transport = transportOf(request);
+      deps.noteRefusal({ route: undefined, code, status: statusOf(error), reason, transport });
+      fail(response, error);
+      return;
+    }
+    serve(admitted, request, response).catch((thrown: unknown) => {
+      fail(response, report(thrown));
     });
   };
+}
+
+/** A request that may be served. */
+interface Admitted {
+  readonly endpoint: Endpoint;
+  readonly names: Readonly<Record<string, string>>;
+  readonly url: URL;
+  readonly caller: ApiRequest<never, never, never>["caller"];
+}
+
+function statusOf({ code, facts }: GatewayError): number {
+  return statuses[code] ?? facts.http ?? 500;
 }
 
 const nobody = { name: "nobody", rights: [] } as const;

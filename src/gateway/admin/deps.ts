@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { GatewayContext } from "../context.ts";
 import type { Holds } from "../wiring/holds.ts";
 import type { Jobs } from "./jobs.ts";
 import type { PlayCall } from "./playground.ts";
@@ -14,6 +15,8 @@ export interface AdminDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
+  /** Counts, logs and records a request that was refused before an endpoint took it. */
+  readonly noteRefusal: GatewayContext["noteRefusal"];
   readonly version: string;
   /** The configuration as of now. */
   readonly config: () => Config;

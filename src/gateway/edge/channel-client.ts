@@ -53,7 +53,9 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
       });
     },
     malformed: (bytes, reason) => {
-      log.warn({ route, bytes: bytes.length, reason }, "client sent malformed data");
+      const { principal, transport } = client;
+      const fields = { bytes: String(bytes.length) };
+      gateway.noteRefusal({ route, code: "parse_error", status: 0, reason, principal, transport, fields });
       const outcome = parse(bytes, { revision: revisionWithoutHeader, mode: "enforce", limits: limits.parse });
       if (!outcome.ok) connection.reject(refusalReply(parseFailureResponse(outcome.failure)), undefined);
     },

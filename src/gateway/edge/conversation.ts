@@ -395,7 +395,7 @@ function revisionIn(message: Message, path: Parameters<typeof memberString>[1]):
 }
 
 /** A version header must be known and the one that the session agreed on (SC-004, SC-005). */
-function revisionProblem(session: Session, header: HeaderLookup | undefined): string | undefined {
+export function revisionProblem(session: Session, header: HeaderLookup | undefined): string | undefined {
   const named = header?.("mcp-protocol-version")?.trim();
   if (named === undefined || session.revision === undefined || named === session.revision) return undefined;
   return parseRevision(named).ok

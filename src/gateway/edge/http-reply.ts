@@ -238,7 +238,9 @@ const copiedUpTo = 16 * 1024;
 export function transportOf(request: IncomingMessage): TransportContext {
   const { method = "", url = "", socket } = request;
   const peer = plainAddress(socket.remoteAddress);
-  return { type: "http", method, path: url, headers: {}, ...(peer === undefined ? {} : { peer }) };
+  // Without the query, which may hold a session id or a token.
+  const [path = ""] = url.split("?", 1);
+  return { type: "http", method, path, headers: {}, ...(peer === undefined ? {} : { peer }) };
 }
 
 /** Refuses an HTTP request with a gateway error, and notes it. */

@@ -6,6 +6,7 @@ import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Channel } from "../../transports/transport.ts";
 import { serveChannel } from "./channel-client.ts";
 import type { GatewayContext } from "../context.ts";
+import { transportOf } from "./http-reply.ts";
 import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
@@ -104,8 +105,9 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
           presented.set(channel, { last, longest, isLate: caller?.isLate ?? false, post });
         },
         publicPath,
-        onRefused: (error) => {
-          gateway.countRefusal(route.name, error.code);
+        onRefused: ({ code, facts, message: reason }, request) => {
+          const refused = { route: route.name, code, status: facts.http ?? 0, reason };
+          gateway.noteRefusal({ ...refused, principal: principalOf(request), transport: transportOf(request) });
         },
       });
       servers.set(route, server);

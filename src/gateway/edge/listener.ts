@@ -8,9 +8,10 @@ import {
   ServerResponse,
 } from "node:http";
 import { createServer as createHttpsServer, type Server as TlsServer } from "node:https";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { GatewayError } from "../../errors.ts";
+import { plainAddress } from "../../lib/addresses.ts";
 import { SyncBodyRequest } from "../../transports/http/request-body.ts";
 import { readPem } from "../../lib/keys/pem.ts";
 import { socketPathProblem } from "../../lib/socket-path.ts";
@@ -37,8 +38,17 @@ export interface HttpListenOptions {
   readonly headerBytes: number;
   /** How long a client may take to send a request, from its first byte to the last of its body. */
   readonly bodyMs: number;
+  /** Called when Node refuses a request that is not HTTP, too large or too slow. */
+  readonly onRefused?: (refused: UnreadableRequest) => void;
   /** Called when a new certificate was loaded, or with the problem. */
   readonly onCertificate?: (problem: string | undefined) => void;
+}
+
+/** A request that never reached a handler. */
+export interface UnreadableRequest {
+  readonly status: number;
+  readonly reason: string;
+  readonly peer: string | undefined;
 }
 
 /** A listening server. */
@@ -87,6 +97,10 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     tls === undefined
       ? createHttpServer(common, handler)
       : createHttpsServer({ ...common, ...readCertificate(tls) }, handler);
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    // Both kinds of server have sockets of the network here.
+    refuseUnreadable(error, socket as AnsweringSocket, options.onRefused);
+  });
   if (unixSocket !== undefined) await removeStaleSocket(unixSocket);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
@@ -121,6 +135,35 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
       await closed;
     },
   };
+}
+
+/** A socket with Node's own note of the response that is being written on it. */
+interface AnsweringSocket extends Socket {
+  readonly _httpMessage?: ServerResponse | null;
+}
+
+const unreadable: Readonly<Record<string, readonly [status: number, text: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Payload Too Large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout"],
+};
+
+/** Answers as Node does without a listener, and tells what was refused. A connection that broke is no request. */
+function refuseUnreadable(
+  error: NodeJS.ErrnoException,
+  socket: AnsweringSocket,
+  told: HttpListenOptions["onRefused"],
+): void {
+  if (!socket.writable || error.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  const [status, text] = unreadable[error.code ?? ""] ?? [400, "Bad Request"];
+  told?.({ status, reason: error.message, peer: plainAddress(socket.remoteAddress) });
+  // Bytes in the middle of a response would corrupt it.
+  if (socket._httpMessage?.headersSent !== true)
+    socket.write(`HTTP/1.1 ${status} ${text}\r\nConnection: close\r\n\r\n`);
+  socket.destroySoon();
 }
 
 /** Connections that may wait to be accepted; clients beyond that retry only after a second. */

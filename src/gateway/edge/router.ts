@@ -279,8 +279,8 @@ function compile(table: RoutingTable, { streamableHttp, sseStream, sseMessages }
 }
 
 /** Refuses a request that is for no route. */
-function refuseText(
-  gateway: GatewayContext,
+export function refuseText(
+  gateway: Pick<GatewayContext, "noteRefusal">,
   response: ServerResponse,
   code: ErrorCode,
   reason: string,

@@ -16,7 +16,7 @@ import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-
 import type { ClusterMember, GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
-import { type BatchReply, type ClientConnection, type ClientReply, receive } from "./conversation.ts";
+import { type BatchReply, type ClientConnection, type ClientReply, receive, revisionProblem } from "./conversation.ts";
 import {
   HttpBatchReply,
   type HttpReplyTarget,
@@ -55,15 +55,21 @@ export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandl
   };
 }
 
-/** GET and DELETE need a session. */
+/** GET and DELETE need a session, and the revision that it agreed on if they name one (SC-005). */
 function serveSession(http: HttpRequestContext, gateway: GatewayContext, use: "stream" | "end"): void {
   const act = use === "stream" ? openStream : endSession;
+  const serveHere = (): void => {
+    const { session } = http;
+    const problem = session === undefined ? undefined : revisionProblem(session, http.header);
+    if (problem === undefined) act(http, gateway, session);
+    else refuseHttp(gateway, http.route, http.response, "invalid_message", problem);
+  };
   const isHere = http.locate(use, undefined);
-  if (isHere === true) act(http, gateway, http.session);
+  if (isHere === true) serveHere();
   else {
     isHere
       .then((served) => {
-        if (served) act(http, gateway, http.session);
+        if (served) serveHere();
       })
       .catch((error: unknown) => {
         http.failed(error);

@@ -53,7 +53,7 @@ const mostRevisions = 100;
 export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
   const { route, limits, findingsIn, correlator, log, onFound } = options;
   const sessions = new BoundedMap<string, CorrelationScope<Exchange>>(mostSessions);
-  const warned = new Set<string>();
+  const sessionRevisions = new SessionRevisions();
   let current: Exchange | undefined;
 
   function report(diagnostics: readonly Diagnostic[], about: MessageOrigin): void {
@@ -62,19 +62,12 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
 
   /** The scope of a request's ids: its session, or the HTTP exchange itself. */
   function scopeOf(request: IncomingMessage, principal: Principal, revision: Revision): CorrelationScope<Exchange> {
-    const session = request.headers["mcp-session-id"];
-    if (typeof session !== "string") return correlator.scope({ kind: "exchange", revision, realm: route });
-    const key = `${principal.id} ${session}`;
+    const key = sessionKey(request.headers, principal);
+    if (key === undefined) return correlator.scope({ kind: "exchange", revision, realm: route });
     const scope = sessions.touch(key) ?? correlator.scope({ kind: "session", revision, realm: route });
     sessions.set(key, scope);
     if (scope.revision !== revision) scope.setRevision(revision);
     return scope;
-  }
-
-  function warnOfRevision(named: string, about: MessageOrigin): void {
-    if (warned.size >= mostRevisions) return;
-    report(warnUnknownRevision(named, warned), about);
-    warned.add(named);
   }
 
   return {
@@ -85,7 +78,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const named = request.headers["mcp-protocol-version"];
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
       const revision = reading?.ok === true ? reading.revision : revisionWithoutHeader;
-      const isUnknown = reading?.ok === false;
+      const session = sessionKey(request.headers, principal);
       const scope = scopeOf(request, principal, revision);
       const entries: CorrelationEntry<Exchange>[] = [];
       const requests = new Map<string, RequestMessage>();
@@ -97,6 +90,8 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const sent = new Collected(limits.maxBytes);
       let answer = new Collected(limits.maxBytes);
       let decoder: SseDecoder | undefined;
+      /** The session that the response opens. */
+      let opened: string | undefined;
 
       const correlate = (message: Message, direction: RequestDirection, exchange: Exchange): void => {
         current = exchange;
@@ -110,7 +105,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const clientSent = (message: Message): void => {
         const direction = "client-to-server";
         const exchange = told.fromClient(message);
-        if (isUnknown && typeof named === "string") warnOfRevision(named, exchange);
+        if (typeof named === "string") report(sessionRevisions.check(named, session), exchange);
         report(metadataOf(message).diagnostics, exchange);
         report(findingsIn(message, { revision, direction, header, request: undefined }), exchange);
         if (message.kind === "request") requests.set(message.id.key, message);
@@ -120,11 +115,11 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const upstreamSent = (message: Message): void => {
         const direction = "server-to-client";
         const exchange = told.fromUpstream(message);
+        const asked = requests.get(message.id?.key ?? "");
+        const version = asked?.method === "initialize" ? memberString(message, "result.protocolVersion") : undefined;
+        if (version !== undefined && opened !== undefined) sessionRevisions.agreed(opened, version);
         report(metadataOf(message).diagnostics, exchange);
-        report(
-          findingsIn(message, { revision, direction, header, request: requests.get(message.id?.key ?? "") }),
-          exchange,
-        );
+        report(findingsIn(message, { revision, direction, header, request: asked }), exchange);
         correlate(message, direction, exchange);
         told.done("client", message, exchange);
         const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;
@@ -150,6 +145,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
             clientSent(message);
         },
         answered: (_status, headers) => {
+          opened = sessionKey(headers, principal);
           const type = headers["content-type"];
           if (typeof type !== "string" || !isEventStreamContentType(type)) return;
           decoder = createSseDecoder({
@@ -176,6 +172,15 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
   };
 }
 
+/** A session as the caller who uses it names it; undefined where the headers name none. */
+function sessionKey(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+  principal: Principal,
+): string | undefined {
+  const session = headers["mcp-session-id"];
+  return typeof session === "string" ? `${principal.id} ${session}` : undefined;
+}
+
 /** The messages in some bytes; whatever is none is recorded as it came (SC-030, SC-039). */
 function messagesIn(
   bytes: Buffer,
@@ -200,6 +205,32 @@ function messagesIn(
     if (!member.ok) invalid(member.failure);
     return member.ok ? [member.message] : [];
   });
+}
+
+/** Compares the revisions that headers name with those that sessions agreed on (SC-005), and with all known ones (SC-007). */
+class SessionRevisions {
+  readonly #agreed = new BoundedMap<string, string>(mostSessions);
+  readonly #warned = new Set<string>();
+
+  /** A handshake was seen. */
+  agreed(session: string, revision: string): void {
+    this.#agreed.set(session, revision);
+  }
+
+  /** What is wrong with the revision that a header names. */
+  check(named: string, session: string | undefined): readonly Diagnostic[] {
+    const expected = session === undefined ? undefined : this.#agreed.touch(session);
+    const unknown = parseRevision(named).ok || this.#warned.size >= mostRevisions ? [] : this.#warnOnce(named);
+    if (expected === undefined || expected === named) return unknown;
+    const text = `the header MCP-Protocol-Version says ${shortenName(named)}, but the session agreed on ${expected}`;
+    return [createDiagnostic("revision.mismatch", text), ...unknown];
+  }
+
+  #warnOnce(named: string): readonly Diagnostic[] {
+    const found = warnUnknownRevision(named, this.#warned);
+    this.#warned.add(named);
+    return found;
+  }
 }
 
 /** Collects bytes up to a limit. */

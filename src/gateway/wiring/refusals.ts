@@ -12,17 +12,26 @@ const windowMs = 10_000;
 interface RefusalWindow {
   written: number;
   repeats: number;
+  /** Ends the window and writes how many were not written one by one. */
+  readonly end: () => void;
 }
 
 export interface RefusalLogDeps extends Pick<GatewayContext, "log" | "setTimer" | "newLabel"> {
   readonly recording: Pick<GatewayRecording, "onRefused"> | undefined;
 }
 
+/** Logs and records what was refused at the door. */
+export interface RefusalLog {
+  note(refused: RefusedRequest): void;
+  /** Writes the sums of all open windows. */
+  close(): void;
+}
+
 /**
- * Creates the function that logs and records requests that were refused before they brought a message. Callers that
+ * Creates the log of requests that were refused before they brought a message. Callers that
  * nobody knows cause them, so neither log nor store may grow with their number: repeats are summed up.
  */
-export function createRefusalLog(deps: RefusalLogDeps): (refused: RefusedRequest) => void {
+export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
   const { log, setTimer, newLabel, recording } = deps;
   // One for each code of the closed table of errors.
   const windows = new Map<string, RefusalWindow>();
@@ -59,18 +68,26 @@ export function createRefusalLog(deps: RefusalLogDeps): (refused: RefusedRequest
     });
   }
 
-  return (refused) => {
-    let window = windows.get(refused.code);
-    if (window === undefined) {
-      const opened: RefusalWindow = { written: 0, repeats: 0 };
-      window = opened;
-      windows.set(refused.code, opened);
-      setTimer(windowMs, () => {
-        windows.delete(refused.code);
-        if (opened.repeats > 0) write(refused, opened.repeats);
-      });
-    }
-    if (window.written++ < writtenPerWindow) write(refused, 0);
-    else window.repeats++;
+  function open(refused: RefusedRequest): RefusalWindow {
+    const end = (): void => {
+      stop();
+      windows.delete(refused.code);
+      if (window.repeats > 0) write(refused, window.repeats);
+    };
+    const window: RefusalWindow = { written: 0, repeats: 0, end };
+    windows.set(refused.code, window);
+    const stop = setTimer(windowMs, end);
+    return window;
+  }
+
+  return {
+    note: (refused) => {
+      const window = windows.get(refused.code) ?? open(refused);
+      if (window.written++ < writtenPerWindow) write(refused, 0);
+      else window.repeats++;
+    },
+    close: () => {
+      for (const window of windows.values()) window.end();
+    },
   };
 }

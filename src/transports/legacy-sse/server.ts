@@ -27,8 +27,8 @@ export interface SseServerOptions {
   readonly renew?: (channel: Channel, request: IncomingMessage) => void;
   /** The path prefix that a proxy in front of us strips, such as `/tools`. */
   readonly publicPath?: () => string;
-  /** Called for every refused request; for metrics. */
-  readonly onRefused?: (error: GatewayError) => void;
+  /** Called for every refused request. */
+  readonly onRefused?: (error: GatewayError, request: IncomingMessage) => void;
 }
 
 /** The two endpoints of the HTTP+SSE transport and their sessions. */
@@ -61,8 +61,20 @@ export function createSseServer(options: SseServerOptions): SseServer {
 
   function refuse(response: ServerResponse, thrown: unknown): void {
     const error = GatewayError.from(thrown);
-    options.onRefused?.(error);
+    options.onRefused?.(error, response.req);
     writeGatewayError(response, error);
+  }
+
+  /** Refuses what is no message of a client, and so gets no JSON-RPC error. */
+  function refusePlain(
+    response: ServerResponse,
+    code: "method_not_allowed" | "unsupported_media_type",
+    text: string,
+    headers: Readonly<Record<string, string>> = {},
+  ): void {
+    const error = new GatewayError(code, text);
+    options.onRefused?.(error, response.req);
+    writeHttpError(response, error.facts.http ?? 400, text, headers);
   }
 
   function openSession(request: IncomingMessage, response: ServerResponse): void {
@@ -102,7 +114,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
   async function receiveMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { channel, events } = sessionOf(request);
     if (!isJsonContentType(request.headers["content-type"])) {
-      writeHttpError(response, 415, "the body of a POST must be application/json");
+      refusePlain(response, "unsupported_media_type", "the body of a POST must be application/json");
       return;
     }
     const body = await readBody(request, maxBytes());
@@ -119,9 +131,8 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     stream(request, response) {
       if (request.method !== "GET") {
-        writeHttpError(response, 405, "this endpoint accepts GET only and answers with an event stream", {
-          allow: "GET",
-        });
+        const text = "this endpoint accepts GET only and answers with an event stream";
+        refusePlain(response, "method_not_allowed", text, { allow: "GET" });
         return;
       }
       // The client may have disconnected while its request was checked.
@@ -134,7 +145,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     async messages(request, response) {
       if (request.method !== "POST") {
-        writeHttpError(response, 405, "this endpoint accepts POST only", { allow: "POST" });
+        refusePlain(response, "method_not_allowed", "this endpoint accepts POST only", { allow: "POST" });
         return;
       }
       try {

@@ -49,7 +49,8 @@ export const clusterConfig = z.strictObject({
     .describe("Where other gateways hand requests over that this one has to serve."),
   advertise: z
     .string()
-    .regex(/^https?:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486" })
+    // Peers speak plain HTTP: every request is sealed, so nobody else can send one, but the network can read it.
+    .regex(/^http:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486, without TLS" })
     .optional()
     .describe("Where peers reach this gateway. Default: the address of `listen`."),
   secret: secret.describe("The same for all gateways: proves that a request comes from one of them."),

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 
 import { makePrivate } from "../lib/keys/private-file.ts";
+import { Database } from "../lib/sqlite.ts";
 
 /** Remembers who started a task, for the process after this one. */
 export interface TaskOwnerStore {
@@ -18,7 +18,7 @@ const cleanUpEvery = 1000;
 /** Opens the store in a folder. Several processes may use one folder. */
 export function openTaskOwnerStore(folder: string, wall: () => number): TaskOwnerStore {
   const file = join(folder, "tasks.sqlite");
-  const database = new DatabaseSync(file);
+  const database = new Database(file);
   database.exec(`
     PRAGMA busy_timeout = 2000;
     PRAGMA journal_mode = WAL;

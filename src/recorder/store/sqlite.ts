@@ -1,5 +1,6 @@
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
 import { makePrivate } from "../../lib/keys/private-file.ts";
@@ -7,7 +8,7 @@ import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";
 import type { RecordReader, RecordStore } from "./store-contract.ts";
-import { DatabaseSync, type StatementSync } from "../../lib/sqlite.ts";
+import { Database } from "../../lib/sqlite.ts";
 
 /** Opens a SQLite file to write to, and creates it if needed. */
 export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, deps: ReaderDeps): Promise<RecordStore> {
@@ -187,7 +188,7 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
       closeSync(openSync(file, "a", 0o600));
       makePrivate([file, `${file}-wal`, `${file}-shm`]);
     }
-    return new DatabaseSync(file, { readOnly, timeout: 5000 });
+    return new Database(file, { readOnly, timeout: 5000 });
   } catch (error) {
     throw sqliteError(file, error);
   }

@@ -1,9 +1,10 @@
 import { statSync } from "node:fs";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
 import { createSql, type SqlDialect, type SqlStatement } from "./sql.ts";
 import type { EntityStore } from "./store.ts";
-import { DatabaseSync, type StatementSync } from "../../lib/sqlite.ts";
+import { Database } from "../../lib/sqlite.ts";
 
 const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,
@@ -25,7 +26,7 @@ const maxPrepared = 200;
  * const kit = await createServerKit({ name: "notes", entities: [Note], store: sqliteStore("notes.db") });
  */
 export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntityStore {
-  const database = typeof file === "string" ? new DatabaseSync(file) : file;
+  const database = typeof file === "string" ? new Database(file) : file;
   const sqlOf = createSql(dialect);
   const prepared = new Map<string, StatementSync>();
   const prepare = (text: string): StatementSync => {

@@ -76,7 +76,7 @@ const upstreamOptions = {
     type: "string",
     multiple: true,
     value: "FILE",
-    text: "TypeScript or JavaScript file with interceptors for all messages. Loaded again when it changes. Repeatable.",
+    text: "TypeScript or JavaScript file with interceptors for all messages; `run` loads it again when it changes. Repeatable.",
   },
   "log-level": { type: "string", value: "LEVEL", text: "trace, debug, info, warn, error, fatal or silent." },
 } as const satisfies OptionTable;

@@ -34,6 +34,13 @@ it.each(["darwin-arm64", "darwin-x64", "win32-x64", "linux-x64", "linux-arm64"])
   },
 );
 
+it("says what package.json says", () => {
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Readonly<Record<string, unknown>>;
+  const members = ["bin", "dependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta", "engines"];
+  const own: Readonly<Record<string, unknown>> = { ...lock.packages[""] };
+  expect(members.map((member) => own[member])).toEqual(members.map((member) => manifest[member]));
+});
+
 it("names no registry", () => {
   expect(locked.filter(([, entry]) => entry.resolved?.startsWith("http")).map(([path]) => path)).toEqual([]);
 });

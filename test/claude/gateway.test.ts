@@ -11,7 +11,7 @@ const script: OfflineScript = ({ index }) =>
     ? {
         toolUses: [
           { id: "toolu_0", name: "mcp__gate__add", input: { a: 15, b: 27 } },
-          { id: "toolu_1", name: "mcp__gate__tell_story", input: {} },
+          { id: "toolu_1", name: "mcp__gate__add", input: { a: 150, b: 27 } },
           { id: "toolu_2", name: "mcp__own__where", input: {} },
         ],
       }
@@ -23,7 +23,7 @@ describe("the real CLI behind the gateway", () => {
     await using gateway = await openGateway({
       upstream: { url: `${demo.origin}/legacy` },
       policy: {
-        rules: [{ deny: 'mcp.tool == "tell_story"', reason: "no stories here" }, { allow: "true" }],
+        rules: [{ deny: 'mcp.tool == "add" && mcp.arguments.a > 100', reason: "no big sums here" }, { allow: "true" }],
       },
     });
     const where = tool("where", "", z.object({}), () => process.pid);
@@ -40,7 +40,7 @@ describe("the real CLI behind the gateway", () => {
     const results = session.api.requests.at(-1)?.toolResults;
     expect(JSON.stringify(results?.get("toolu_0"))).toContain("42");
     expect(results?.get("toolu_1")).toMatchObject({ is_error: true });
-    expect(JSON.stringify(results?.get("toolu_1"))).toContain("no stories here");
+    expect(JSON.stringify(results?.get("toolu_1"))).toContain("no big sums here");
     expect(JSON.stringify(results?.get("toolu_2"))).toContain(String(process.pid));
   });
 });

@@ -59,7 +59,7 @@ describe("spans of a call", () => {
       "network.transport": "tcp",
       "network.protocol.name": "http",
       "client.address": "127.0.0.1",
-      "headgate.route": "default",
+      "headgate.route": `127.0.0.1-${new URL(upstream.url).port}`,
     });
     expect(client.attributes).toMatchObject({
       "server.address": "127.0.0.1",

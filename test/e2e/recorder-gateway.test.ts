@@ -197,7 +197,7 @@ describe("a gateway that records", () => {
     await following;
   });
 
-  it("[SC-062] records a route that only observes, with the answers and what its server asked meanwhile", async () => {
+  it("[SC-062, SC-030, SC-039] records a route that only observes, with the answers and what its server asked meanwhile", async () => {
     await using upstream = await fakeUpstream(async (incoming) => {
       if (!incoming.text.includes('"method"')) return incoming.replyRaw(202);
       const stream = incoming.stream();
@@ -222,7 +222,11 @@ describe("a gateway that records", () => {
       expect(gateway.gateway.metrics()).toMatch(/headgate_messages_total\{[^}]*route="seen"[^}]*\} [1-9]/u);
     }
     const [asked, question, ...others] = await recorded();
-    expect(others).toEqual([]);
+    // What belongs to no exchange is kept as it came, with the finding.
+    expect(others.map(({ kind, state, diagnostic }) => [kind, state, diagnostic])).toEqual([
+      ["response", "orphan", "response.orphan"],
+      ["raw", "invalid", "event.not-json"],
+    ]);
     expect(asked).toMatchObject({
       route: "seen",
       method: "tools/call",

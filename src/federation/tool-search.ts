@@ -19,7 +19,7 @@ const lengthWeight = 0.75;
 const nameWeight = 3;
 const maxIndexes = 64;
 
-/** Creates the function that indexes lists; equal lists share an index, whoever reads them. */
+/** Creates the function that indexes lists; equal lists share an index among all callers. */
 export function createToolIndexes(): (tools: readonly ListedTool[]) => ToolIndex {
   const indexes = new BoundedMap<string, ToolIndex>(maxIndexes);
   return (tools) => {

@@ -56,6 +56,9 @@ async function serveUntilStopped(command: { readonly socket: string; readonly ac
     post: postJson,
     warn: (msg, fields) => writeLine(serverLine("warn", msg, fields)),
   });
+  // Before it listens: a signal right after the start lets requests finish too.
+  const { promise: stopped, resolve } = Promise.withResolvers<void>();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   try {
     const server = await serve({
       ...command,
@@ -66,8 +69,6 @@ async function serveUntilStopped(command: { readonly socket: string; readonly ac
       createEngine: createSidebandEngine,
       telemetry,
     });
-    const { promise: stopped, resolve } = Promise.withResolvers<void>();
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
     await Promise.race([stopped, server.replaced]);
     await server.stop();
     await telemetry.flush();

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createSharedPace } from "./clock.ts";
 
 describe("a shared pace", () => {
-  it("goes as fast as the share of one, whoever comes and goes, and never back", () => {
+  it("goes as fast as the share of one, also when others come and go, and never back", () => {
     let [time, sharers] = [1000, 1];
     const now = createSharedPace(
       () => time,

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { type ExchangeRecord, exchangeStatuses, type Frame, type OperationRecord } from "../../recorder/contract.ts";
 import { type ExchangeField, exchangeFields } from "../../recorder/exchange-fields.ts";
-import type { TargetFigures } from "./wire.ts";
+import type { StatsRow } from "../../recorder/store/store-contract.ts";
 
 const columnTypes = {
   id: z.string(),
@@ -59,7 +59,7 @@ export const figuresSchema = z.strictObject({
   buckets: z.array(z.strictObject({ at: z.number(), ...counts, p95Ms: z.number().optional() })).readonly(),
   targets: z
     .array(z.looseObject({ route: z.string(), method: z.string(), ...counts }))
-    .readonly() as unknown as z.ZodType<readonly TargetFigures[]>,
+    .readonly() as unknown as z.ZodType<readonly StatsRow[]>,
   edges: z.array(z.strictObject({ principal: z.string(), route: z.string(), ...counts, ...latency })).readonly(),
   slowest: z.array(exchangeSchema).readonly(),
   refusals: z.array(z.strictObject({ rule: z.string(), count: z.number() })).readonly(),

@@ -1,20 +1,6 @@
 /** What the admin API answers, for the API and the console alike. Nothing here needs Node. */
 import type { ExchangeRecord } from "../../recorder/contract.ts";
-
-/** Counts and latencies of one tool, prompt, resource or method. */
-export interface TargetFigures {
-  readonly route: string;
-  readonly method: string;
-  readonly target?: string;
-  readonly count: number;
-  readonly errors: number;
-  readonly refused: number;
-  readonly p50Ms?: number;
-  readonly p95Ms?: number;
-  readonly p99Ms?: number;
-  readonly maxMs?: number;
-  readonly bytes: number;
-}
+import type { StatsRow } from "../../recorder/store/store-contract.ts";
 
 /** Counts and latencies of the requests of a caller on a route. */
 export interface TrafficEdge {
@@ -50,7 +36,7 @@ export interface Figures {
   readonly p95Ms?: number;
   readonly p99Ms?: number;
   readonly buckets: readonly FigureBucket[];
-  readonly targets: readonly TargetFigures[];
+  readonly targets: readonly StatsRow[];
   readonly edges: readonly TrafficEdge[];
   readonly slowest: readonly ExchangeRecord[];
   readonly refusals: readonly { readonly rule: string; readonly count: number }[];

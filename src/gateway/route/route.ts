@@ -100,7 +100,8 @@ interface ActiveRoute extends ReloadableRouteDeps {
 /** Creates a route: composes its pipeline and connects it to the upstream. */
 export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   const { registry, clock } = gateway;
-  const { name, observer, whenStored, tracing } = deps;
+  // Taken out here: a function that names `deps` would keep the first configuration for as long as the route lives.
+  const { name, observer, whenStored, tracing, onBegunAnew } = deps;
   const bindings = new Set<UpstreamBinding>();
   const streamOptions = createStreamOptions(gateway, name, deps.keepAliveMs);
   const meterSession = createSessionMeter(name, gateway.metrics);
@@ -124,7 +125,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
       clock,
       setTimer: gateway.setTimer,
       newId: gateway.newId,
-      onBegunAnew: deps.onBegunAnew,
+      onBegunAnew,
     });
     bindings.add(binding);
     return binding;

@@ -2,6 +2,7 @@ import type { ExchangeRecord, Frame, OperationRecord } from "../../../../src/rec
 import { StatusBadge } from "../../parts/badges.tsx";
 import { CopyButton } from "../../parts/copy-button.tsx";
 import { ExchangeName } from "../../parts/exchange-row.tsx";
+import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
@@ -56,7 +57,7 @@ function Shown({ record, operation, frames }: ShownProps) {
     { name: "Raw", content: () => <Raw frames={frames} /> },
     ...(others.length === 0
       ? []
-      : [{ name: `Related (${others.length})`, content: () => <Related exchanges={others} /> }]),
+      : [{ name: `Related (${others.length})`, content: () => <ExchangeTable exchanges={others} /> }]),
   ];
   return (
     <article class="exchange">
@@ -147,27 +148,5 @@ function Copies({
       {command !== undefined && <CopyButton label="test" text={() => asTest(source)} />}
       <CopyButton label="link" isBare text={() => new URL(href("exchange", record.id), location.href).href} />
     </div>
-  );
-}
-
-function Related({ exchanges }: { readonly exchanges: readonly ExchangeRecord[] }) {
-  return (
-    <table>
-      <tbody>
-        {exchanges.map((one) => (
-          <tr key={one.id}>
-            <td>
-              <a href={href("exchange", one.id)}>
-                <ExchangeName exchange={one} />
-              </a>
-            </td>
-            <td>
-              <StatusBadge state={one.state} />
-            </td>
-            <td class="right">{formatMs(one.durationMs)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }

@@ -2,8 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import type { Figures } from "../../../../src/gateway/admin/wire.ts";
-import { StatusBadge } from "../../parts/badges.tsx";
-import { ExchangeName } from "../../parts/exchange-row.tsx";
+import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Loading, Problem } from "../../parts/notices.tsx";
@@ -141,23 +140,7 @@ function Slowest({ figures: { slowest } }: { readonly figures: Figures }) {
         <h2>Slowest</h2>
       </header>
       <WideContent label="Slowest">
-        <table>
-          <tbody>
-            {slowest.map((one) => (
-              <tr key={one.id}>
-                <td>
-                  <a href={href("exchange", one.id)}>
-                    <ExchangeName exchange={one} />
-                  </a>
-                </td>
-                <td>
-                  <StatusBadge state={one.state} />
-                </td>
-                <td class="right">{formatMs(one.durationMs)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <ExchangeTable exchanges={slowest} />
       </WideContent>
     </section>
   );

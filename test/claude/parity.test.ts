@@ -208,3 +208,38 @@ it("lists stored conversations, and goes on with one or with a copy of it", asyn
   expect(forked.sent).toContain("Remember the tea.");
   expect(forked.sessionId).not.toBe(first);
 });
+
+it("tells the model what went wrong, in the words of the error and without paths of this machine", async () => {
+  const fail = tool("fail", "Fails", nothing, () => {
+    throw new Error("Path `email` is required; see https://example.com/docs/x:80 and /usr/share/secret/key.pem");
+  });
+  await using session = await openSession(callOnce("mcp__calc__fail"), {
+    mcpServers: calc([fail]),
+    allowedTools: ["mcp__calc"],
+  });
+  await session.run("Go.");
+  const told = JSON.stringify(session.api.requests.at(-1)?.toolResults.get("toolu_0"));
+  expect(told).toContain("Path `email` is required; see https://example.com/docs/x:80 and <path>");
+});
+
+it("adds servers one after the other, all or none", async () => {
+  await using session = await openSession(() => ({ text: "done" }));
+  const agent = await session.start();
+  const server = (name: string) =>
+    ({
+      type: "sdk",
+      name,
+      instance: createServer(name, "1", { tools: [tool("t", "T", nothing, () => "ok")] }),
+    }) as const;
+  await Promise.all([agent.servers.add({ one: server("one") }), agent.servers.add({ two: server("two") })]);
+  const busy = server("busy");
+  await using other = await session.start();
+  await other.servers.add({ busy });
+  const good = server("good");
+  await expect(agent.servers.add({ good, busy })).rejects.toMatchObject({ code: "instance_in_use" });
+  await agent.servers.add({ good });
+  for (const key of ["one", "two", "good"]) {
+    expect(await agent.servers.ready(key)).toMatchObject({ status: "connected" });
+  }
+  await agent.close();
+});

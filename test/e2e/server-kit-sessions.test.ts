@@ -44,3 +44,23 @@ it(`stays healthy through ${connects} connects and cancelled calls of 2025 clien
   expect(await kit.health()).toMatchObject({ status: "healthy" });
   expect(kit.core.streamableSessions().open).toBeLessThanOrEqual(100);
 });
+
+it("keeps no more of large answers for resuming than its bounds", async () => {
+  const Big = defineTool({
+    name: "big",
+    description: "Answers with a text of 300 KB.",
+    input: z.object({}),
+    run: () => "x".repeat(300_000),
+  });
+  await using kit = await createTestKit({ tools: [Big], settings: { transport: { maxResumeBytesTotal: 2_000_000 } } });
+  await using server = await listen(kit, { port: 0 });
+  for (let count = 0; count < 5; count += 1) {
+    const client = new Client({ name: "t", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)));
+    for (let call = 0; call < 20; call += 1) await client.callTool({ name: "big", arguments: {} });
+    const { resumeBytes } = kit.core.streamableSessions();
+    expect(resumeBytes).toBeGreaterThan(300_000);
+    expect(resumeBytes).toBeLessThanOrEqual(2_000_000);
+    await client.close();
+  }
+});

@@ -23,15 +23,15 @@ const user = (content: unknown, more: object = {}) => ({ type: "user", message: 
 
 describe("listSessions", () => {
   it("lists conversations, the newest first, with a title or how they began", async () => {
-    write("-work-a", "one", [user("hello", { cwd: "/work/a" }), { type: "ai-title", aiTitle: "Greeting" }], 100);
-    write("-work-b", "two", ["not json", user([{ type: "text", text: "hi" }])], 200);
-    write("-work-b", "empty", [{ type: "summary", summary: "nothing" }], 300);
+    write("-home-a", "one", [user("hello", { cwd: "/home/a" }), { type: "ai-title", aiTitle: "Greeting" }], 100);
+    write("-home-b", "two", ["not json", user([{ type: "text", text: "hi" }])], 200);
+    write("-home-b", "empty", [{ type: "summary", summary: "nothing" }], 300);
     const env = { CLAUDE_CONFIG_DIR: folder };
     expect(await listSessions({ env })).toEqual([
       { sessionId: "two", summary: "hi", firstPrompt: "hi", cwd: undefined, lastModified: new Date(200_000) },
-      { sessionId: "one", summary: "Greeting", firstPrompt: "hello", cwd: "/work/a", lastModified: new Date(100_000) },
+      { sessionId: "one", summary: "Greeting", firstPrompt: "hello", cwd: "/home/a", lastModified: new Date(100_000) },
     ]);
-    expect((await listSessions({ env, cwd: "/work/a" })).map(({ sessionId }) => sessionId)).toEqual(["one"]);
+    expect((await listSessions({ env, cwd: "/home/a" })).map(({ sessionId }) => sessionId)).toEqual(["one"]);
     expect((await listSessions({ env, limit: 1 })).map(({ sessionId }) => sessionId)).toEqual(["two"]);
   });
 

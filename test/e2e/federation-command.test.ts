@@ -43,7 +43,7 @@ describe("the command in front of several servers", () => {
     const file = folder.write(
       "headgate.yaml",
       `routes:
-  work:
+  desk:
     upstreams:
       github: { url: https://example.com/mcp, prefix: gh, required: true }
       notes: { demo: true, prefix: "" }
@@ -51,7 +51,7 @@ describe("the command in front of several servers", () => {
     );
     const { output, exitCode } = await headgate("check", "--only-file", file);
     expect(exitCode).toBe(0);
-    expect(output).toContain("work  /work/mcp /mcp  2 servers as one");
+    expect(output).toContain("desk  /desk/mcp /mcp  2 servers as one");
     expect(output).toContain("    gh__…         https://example.com/mcp  (required)");
     expect(output).toContain("    (bare names)  built-in demo server");
     const clash = folder.write("bad.yaml", "routes: { w: { upstreams: { a__b: { demo: true } } } }\n");

@@ -18,9 +18,9 @@ interface Page {
 describe("recordings as an MCP server", () => {
   it("answers what agents did and why, read-only and marked as untrusted", async () => {
     await using admin = await openAdmin({
-      routes: { work: { upstream: { demo: true }, policy }, memory: { upstream: { recordings: true } } },
+      routes: { desk: { upstream: { demo: true }, policy }, memory: { upstream: { recordings: true } } },
     });
-    await using agent = await connectV2({ via: "http", url: `${admin.origin}/work/mcp` }, "2025-11-25");
+    await using agent = await connectV2({ via: "http", url: `${admin.origin}/desk/mcp` }, "2025-11-25");
     await agent.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
     await agent.sdk.callTool({ name: "add", arguments: { a: 3, b: 40 } });
     await agent.sdk.callTool({ name: "fail", arguments: {} }).catch(() => {});
@@ -51,7 +51,7 @@ describe("recordings as an MCP server", () => {
     expect(JSON.stringify((await ask("compare", { a: first, b: second })).value)).toContain("/arguments/a");
     // What this server itself is asked does not come back.
     const { value: all } = await ask("find_exchanges", { limit: 200 });
-    expect((all as Page).exchanges.every(({ route }) => route === "work")).toBe(true);
+    expect((all as Page).exchanges.every(({ route }) => route === "desk")).toBe(true);
     for (const args of [{ filter: "foo:bar" }, { limit: 0 }, { cursor: "x" }])
       expect(await reader.sdk.callTool({ name: "find_exchanges", arguments: args })).toMatchObject({ isError: true });
     expect(await reader.sdk.callTool({ name: "get_exchange", arguments: { id: "none" } })).toMatchObject({

@@ -5,7 +5,8 @@ import { z } from "zod";
 
 import { createServerKit, defineEntity, entityFromTable, postgresStore } from "../../src/server-kit/index.ts";
 import { describeStore } from "../support/entity-store-contract.ts";
-import { createTestKit, quietLog, requestRest } from "../support/server-kit.ts";
+import { principalNamed } from "../support/principals.ts";
+import { connectInMemory, createTestKit, quietLog, requestRest } from "../support/server-kit.ts";
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
 
 let server: PostgresServer;
@@ -105,5 +106,33 @@ describe("a kit on PostgreSQL", () => {
     expect(await kit.health()).toMatchObject({ status: "degraded" });
     await server.start();
     await expect.poll(async () => (await list()).status).toBe(200);
+  });
+});
+
+describe("records on PostgreSQL, for callers and for the host", () => {
+  const Order = defineEntity("Order", z.object({ id: z.string(), owner: z.string(), code: z.string() }), {
+    visibleTo: ({ id }) => ({ owner: id }),
+    unique: ["code"],
+  });
+  const ann = principalNamed("ann");
+
+  it("holds ownership for writes, refuses NUL and equal codes, and lists everything", async () => {
+    await using kit = await createTestKit({ entities: [Order], store: postgresStore(server.connectionString) });
+    const client = await connectInMemory(kit, ann);
+    const create = async (order: Record<string, string>) => {
+      const result = await client.callTool({ name: "Order_Create", arguments: order });
+      return (result._meta?.["headgate/error"] as { code?: string } | undefined)?.code ?? "stored";
+    };
+    expect(await create({ id: "1", owner: "ann", code: "a" })).toBe("stored");
+    expect(await create({ id: "2", owner: "bob", code: "b" })).toBe("forbidden");
+    expect(await create({ id: "3", owner: "ann", code: "c\0" })).toBe("validation_failed");
+    expect(await create({ id: "4", owner: "ann", code: "a" })).toBe("conflict");
+    await kit.transaction(async (records) => {
+      for (let index = 0; index < 1100; index += 1) {
+        await records(Order).create({ id: `x${index}`, owner: "bob", code: `x${index}` });
+      }
+    });
+    expect(await kit.records(Order).list()).toHaveLength(1101);
+    expect(await kit.records(Order).as(ann).list()).toHaveLength(1);
   });
 });

@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 
+import { failuresOf } from "./run/failures.ts";
 import { sumOf, tallyOfReport, tallyOfStep, type Tally } from "./run/tally.ts";
 import { runTool } from "./run/tool.ts";
 
@@ -58,11 +59,16 @@ async function runStep({ name, run, report: left }: Step): Promise<Tally> {
     timeoutMs: stepLimitMs,
   });
   const report = "suite" in run ? reportFile(run.suite) : existingReport(left);
-  const tally = report === undefined ? tallyOfStep(exitCode) : tallyOfReport(exitCode, readReport(report));
+  const results = report === undefined ? undefined : readReport(report);
+  const tally = report === undefined ? tallyOfStep(exitCode) : tallyOfReport(exitCode, results);
   const seconds = ((performance.now() - started) / 1000).toFixed(1).padStart(6);
   const verdict = tally.failed === 0 ? "ok  " : "FAIL";
   console.log(`${verdict} ${name.padEnd(18)}${seconds} s${report === undefined ? "" : `  ${inWords(tally)}`}`);
-  if (tally.failed > 0) console.log(indented(output));
+  if (tally.failed > 0) {
+    // The failures alone where the report has them: the whole output of a long suite hides them.
+    const failures = failuresOf(results, root);
+    console.log(indented(failures.length > 0 ? failures.join("\n") : output));
+  }
   // What a step could not do is said even where it did not fail.
   else for (const [notice] of output.matchAll(/^NOTICE .*$/gmu)) console.log(indented(notice));
   return tally;

@@ -59,6 +59,10 @@ export const clientAnswers = {
   roots: () => ({ roots: [{ uri: "file:///tests", name: "tests" }] }),
 };
 
+const progressNotification = z.looseObject({
+  method: z.literal("notifications/progress"),
+  params: z.looseObject({ progress: z.number() }),
+});
 const toolResult = z.looseObject({
   isError: z.boolean().default(false),
   content: z.array(z.looseObject({ text: z.string().optional() })),
@@ -69,12 +73,27 @@ const promptResult = z.looseObject({
 });
 
 /**
- * Whether these are the first of the reports that were sent, in order, and at least one. The SDKs lose reports that
- * arrive in one piece with the result, so that their clients cannot tell whether all were passed on: that is for tests
- * which read the wire.
+ * Hands out progress as it comes from the wire. The SDKs lose reports that arrive in one piece with the result, which is
+ * often so on a busy machine; both call what was set as `onmessage` before they connect, so this hears all of them.
  */
-export function areFirstOf(sent: readonly number[], reports: readonly number[]): boolean {
-  return reports.length > 0 && reports.every((report, index) => report === sent[index]);
+export class ProgressReports {
+  readonly #listeners = new Set<(progress: number) => void>();
+
+  readonly onMessage = (message: unknown): void => {
+    const report = progressNotification.safeParse(message);
+    if (report.success) for (const listener of this.#listeners) listener(report.data.params.progress);
+  };
+
+  /** Runs a call that asks for progress; one at a time for each client, as a report is not told apart by its token. */
+  async during<T>(listener: ((progress: number) => void) | undefined, call: () => Promise<T>): Promise<T> {
+    if (listener === undefined) return call();
+    this.#listeners.add(listener);
+    try {
+      return await call();
+    } finally {
+      this.#listeners.delete(listener);
+    }
+  }
 }
 
 /** Reads the result of `tools/call`. */

@@ -12,6 +12,7 @@ import {
   clientAnswers,
   clientCapabilities,
   clientIdentity,
+  ProgressReports,
   promptTexts,
   resourceTexts,
   toolOutcome,
@@ -49,6 +50,8 @@ export async function connectV1(peer: Peer): Promise<V1Client> {
   };
 
   const transport = transportTo(peer);
+  const reports = new ProgressReports();
+  transport.onmessage = reports.onMessage;
   let revision: string | undefined;
   // This SDK tells the agreed revision to its transport only.
   const connected = Object.assign(transport, {
@@ -65,10 +68,12 @@ export async function connectV1(peer: Peer): Promise<V1Client> {
     listTools: async () => (await sdk.listTools()).tools.map(({ name }) => name),
     callTool: async (name, { args = {}, onProgress, signal } = {}) =>
       toolOutcome(
-        await sdk.callTool({ name, arguments: args }, undefined, {
-          ...(onProgress === undefined ? {} : { onprogress: ({ progress }) => onProgress(progress) }),
-          ...(signal === undefined ? {} : { signal }),
-        }),
+        await reports.during(onProgress, async () =>
+          sdk.callTool({ name, arguments: args }, undefined, {
+            ...(onProgress === undefined ? {} : { onprogress: () => {} }),
+            ...(signal === undefined ? {} : { signal }),
+          }),
+        ),
       ),
     readResource: async (uri) => resourceTexts(await sdk.readResource({ uri })),
     getPrompt: async (name, args = {}) => promptTexts(await sdk.getPrompt({ name, arguments: args })),

@@ -12,6 +12,7 @@ import {
   clientAnswers,
   clientCapabilities,
   clientIdentity,
+  ProgressReports,
   promptTexts,
   resourceTexts,
   toolOutcome,
@@ -51,6 +52,8 @@ export async function connectV2(peer: Peer, revision: Revision | "auto"): Promis
   };
 
   const transport = transportTo(peer);
+  const reports = new ProgressReports();
+  transport.onmessage = reports.onMessage;
   await sdk.connect(transport);
   return {
     sdk,
@@ -60,12 +63,14 @@ export async function connectV2(peer: Peer, revision: Revision | "auto"): Promis
     listTools: async () => (await sdk.listTools()).tools.map(({ name }) => name),
     callTool: async (name, { args = {}, onProgress, signal } = {}) =>
       toolOutcome(
-        await sdk.callTool(
-          { name, arguments: args },
-          {
-            ...(onProgress === undefined ? {} : { onprogress: ({ progress }) => onProgress(progress) }),
-            ...(signal === undefined ? {} : { signal }),
-          },
+        await reports.during(onProgress, async () =>
+          sdk.callTool(
+            { name, arguments: args },
+            {
+              ...(onProgress === undefined ? {} : { onprogress: () => {} }),
+              ...(signal === undefined ? {} : { signal }),
+            },
+          ),
         ),
       ),
     readResource: async (uri) => resourceTexts(await sdk.readResource({ uri })),

@@ -1,3 +1,4 @@
+import { cutTailLength } from "../lib/cut-name.ts";
 import type { FederationConfig, RouteConfig } from "./config.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 
@@ -19,7 +20,8 @@ export function federationProblems(routes: readonly PlacedRoute[]): readonly Con
 }
 
 /** A name must split into prefix and name in one way only, so that no rule can apply to a tool it was not written for. */
-function prefixProblems(path: Path, { members, separator }: FederationConfig): readonly ConfigFinding[] {
+function prefixProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
+  const { members, separator, nameLength } = config;
   return members.flatMap(({ name, prefix }, index) => {
     const place = path[0] === "mcpServers" ? [...path, name] : [...path, "upstreams", name];
     const isFirst = `${prefix}${separator}`.indexOf(separator) === prefix.length;
@@ -28,6 +30,15 @@ function prefixProblems(path: Path, { members, separator }: FederationConfig): r
         {
           path: place,
           message: `the prefix \`${prefix}\` contains the separator \`${separator}\`; set another \`prefix\``,
+        },
+      ];
+    // The prefix of a cut name must survive, or nobody could tell whose it is.
+    const needed = prefix.length + separator.length + cutTailLength + 1;
+    if (prefix !== "" && needed > nameLength)
+      return [
+        {
+          path: place,
+          message: `the prefix \`${prefix}\` leaves no room for names of ${nameLength} characters; set a shorter \`prefix\`, or \`federation.nameLength\` to ${needed} or more`,
         },
       ];
     const other = members.slice(0, index).find((earlier) => prefix !== "" && earlier.prefix === prefix);
@@ -42,13 +53,15 @@ function referenceProblems(path: Path, { members, instructions }: FederationConf
   return [{ path: where, message: `no server \`${instructions.from}\` in \`upstreams\`` }];
 }
 
-/** Two tools must not get the same name. */
-function overrideProblems(path: Path, { overrides }: FederationConfig): readonly ConfigFinding[] {
+/** Names that clients refuse, and two tools with the same one. */
+function overrideProblems(path: Path, { overrides, nameLength }: FederationConfig): readonly ConfigFinding[] {
   const tools = Object.entries(overrides.tools);
   return tools.flatMap(([tool, { name }], index) => {
+    const where = [...path, "overrides", "tools", tool, "name"];
+    if (name !== undefined && name.length > nameLength)
+      return [{ path: where, message: `is longer than \`federation.nameLength\` (${nameLength} characters)` }];
     const other = tools.slice(0, index).find(([, earlier]) => name !== undefined && earlier.name === name);
     if (other === undefined) return [];
-    const where = [...path, "overrides", "tools", tool, "name"];
     return [{ path: where, message: `\`${other[0]}\` is called \`${name}\` too` }];
   });
 }

@@ -102,6 +102,20 @@ describe("a route with several servers", () => {
       "routes.all.upstreams.b: has the prefix `a`, as `a` has; set another `prefix`",
     ],
     [
+      "a prefix that leaves no room for names",
+      { upstreams: { "a-server-with-a-long-name": demo }, federation: { nameLength: 32 } },
+      "routes.all.upstreams.a-server-with-a-long-name: the prefix `a-server-with-a-long-name` leaves no room for names of 32 characters; set a shorter `prefix`, or `federation.nameLength` to 37 or more",
+    ],
+    [
+      "a name that is longer than names may be",
+      {
+        upstreams: { a: demo },
+        federation: { nameLength: 32 },
+        overrides: { tools: { a__x: { name: "x".repeat(33) } } },
+      },
+      "routes.all.overrides.tools.a__x.name: is longer than `federation.nameLength` (32 characters)",
+    ],
+    [
       "instructions of nobody",
       { upstreams: { a: demo }, federation: { instructions: { from: "b" } } },
       "routes.all.federation.instructions.from: no server `b` in `upstreams`",

@@ -1,5 +1,5 @@
 import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
-import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
+import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
@@ -28,10 +28,12 @@ export interface FederationDeps {
 
 /** A link of the federation, for reading what names and URIs its members have. */
 export interface ListSource {
-  readAll(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void>;
+  lookUp(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void>;
 }
 
 const none: readonly Target[] = [];
+/** Members that are asked in turn for a URI that nobody lists: one request must not become many. */
+const maxAsked = 8;
 
 /** Several servers as one: what all links of it share. */
 export class Federation {
@@ -93,9 +95,10 @@ export class Federation {
       case "prompts/get":
         return this.#named(exchange, "prompt", memberString(message, "params.name"));
       case "resources/read":
+        return this.#located(exchange, memberString(message, "params.uri"));
       case "resources/subscribe":
       case "resources/unsubscribe":
-        return this.#located(exchange, memberString(message, "params.uri"));
+        return andThen(this.#located(exchange, memberString(message, "params.uri")), onlyOne);
       case "completion/complete":
         return this.#referenced(exchange, message);
       case "tasks/get":
@@ -154,7 +157,7 @@ export class Federation {
     const source = this.#sourceFor(exchange);
     if (resolution.type !== "unlisted" || source === undefined) return targetsIn(resolution);
     const facts = listFacts(kind === "tool" ? "tools/list" : "prompts/list");
-    return source.readAll(exchange, facts, resolution.members).then(() => targetsIn(this.names.resolve(kind, name)));
+    return source.lookUp(exchange, facts, resolution.members).then(() => targetsIn(this.names.resolve(kind, name)));
   }
 
   #located(exchange: Exchange, uri: string | undefined, isReference = false): MaybePromise<readonly Target[]> {
@@ -170,12 +173,13 @@ export class Federation {
     const [only, another] = candidates;
     if (only !== undefined && another === undefined) return [{ member: only, name: uri }];
     const reading = [
-      source.readAll(exchange, listFacts("resources/list"), candidates),
-      source.readAll(exchange, listFacts("resources/templates/list"), candidates),
+      source.lookUp(exchange, listFacts("resources/list"), candidates),
+      source.lookUp(exchange, listFacts("resources/templates/list"), candidates),
     ];
     return Promise.all(reading).then(() => {
       const found = this.uris.ownerOf(principal, uri);
-      return (found === undefined ? candidates : [found]).map((member) => ({ member, name: uri }));
+      const asked = found === undefined ? candidates.slice(0, maxAsked) : [found];
+      return asked.map((member) => ({ member, name: uri }));
     });
   }
 
@@ -185,8 +189,7 @@ export class Federation {
     const { type, name, uri } = reference;
     if (type === "ref/prompt" && typeof name === "string") return this.#named(exchange, "prompt", name);
     if (type !== "ref/resource" || typeof uri !== "string") return none;
-    const targets = this.#located(exchange, uri, true);
-    return isPromise(targets) ? targets.then(onlyOne) : onlyOne(targets);
+    return andThen(this.#located(exchange, uri, true), onlyOne);
   }
 
   #task(id: string | undefined): readonly Target[] {

@@ -56,8 +56,8 @@ export class Router implements ListSource {
     });
   }
 
-  readAll(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void> {
-    return this.#filler.readAll(exchange, facts, members);
+  lookUp(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void> {
+    return this.#filler.lookUp(exchange, facts, members);
   }
 
   /** Answers a request, or takes it to its member. */

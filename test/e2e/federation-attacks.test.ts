@@ -284,6 +284,37 @@ describe.each([newestLegacy, newestModern])("a view, with a client of %s", (revi
   });
 });
 
+describe.each([newestLegacy, newestModern])("names that a client makes up, with a client of %s", (revision) => {
+  it("cost the servers no list each", async () => {
+    const answer: Answering = (method) => {
+      if (method === "tools/list") return toolsNamed("x");
+      if (method === "prompts/list") return { prompts: [] };
+      if (method === "resources/list") return { resources: [] };
+      if (method === "resources/templates/list") return { resourceTemplates: [] };
+      return { code: -32_002, message: "not found" };
+    };
+    await using hr = await openMember(answer);
+    const member = { url: hr.url };
+    await using gateway = await openGateway({
+      routes: { all: { upstreams: { a: { ...member, prefix: "" }, b: { ...member, prefix: "" }, c: member } } },
+    });
+    const send = await connect(gateway, revision);
+    for (let index = 0; index < 20; index++) {
+      const tail = `_${String(index).padStart(8, "0")}`;
+      for (const name of [`made_up${index}`, `c__${"x".repeat(64 - 3 - tail.length)}${tail}`]) {
+        expect(await send("tools/call", { name, arguments: {} })).toContain("Unknown tool");
+        expect(await send("prompts/get", { name })).toContain("Unknown prompt");
+      }
+      expect(await send("resources/read", { uri: `made-up://${index}` })).toContain("error");
+      expect(await send("resources/subscribe", { uri: `made-up://${index}` })).toContain("error");
+    }
+    // Not one for each of the 20 rounds, also where the test takes long and the lists are read again.
+    for (const method of ["tools/list", "prompts/list", "resources/list", "resources/templates/list"])
+      expect(hr.asked(method).length).toBeLessThan(20);
+    expect(hr.asked("resources/subscribe")).toEqual([]);
+  });
+});
+
 describe("arguments that the configuration sets", () => {
   const attempts = [
     '"arguments":null',

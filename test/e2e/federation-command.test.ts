@@ -24,7 +24,7 @@ describe("the command in front of several servers", () => {
     expect(exitCode).toBe(0);
     expect(output).toContain("web__test_simple_text");
     expect(output).toContain("child__test_elicitation");
-    expect(output).toMatch(/^gone is missing: .+$/mu);
+    expect(output).toMatch(/^gone is missing since 2\S+Z: .+$/mu);
     const called = await headgate("call", "web__test_simple_text", "--url", gateway.url);
     expect(called.output).toContain("This is a simple text response for testing.");
   });
@@ -36,6 +36,36 @@ describe("the command in front of several servers", () => {
     const { output, exitCode } = await headgate("run", "--federate", member);
     expect(exitCode).toBe(2);
     expect(output).toMatch(problem);
+  });
+
+  it("examines each server, and what only shows where they are one", async () => {
+    using folder = temporaryFolder();
+    const file = folder.write(
+      "headgate.yaml",
+      `listen: { port: 0 }
+admin: false
+routes:
+  desk:
+    upstreams:
+      one: { demo: true, prefix: "" }
+      two: { demo: true, prefix: "" }
+      a-demo-with-a-long-name: { demo: true }
+      gone: { url: "http://127.0.0.1:1/mcp" }
+    federation: { nameLength: 35 }
+    overrides: { tools: { one__add: { hide: true } } }
+    views: { part: { tools: [add] } }
+`,
+    );
+    const { output, exitCode } = await headgate("doctor", "--route", "desk", file);
+    expect(exitCode).toBe(1);
+    expect(output).toMatch(/desk\/one: built-in demo server\n {2}ok .*answered.*\n {2}ok {3}5 tools/u);
+    expect(output).toMatch(/desk\/gone: .*\n {2}FAIL TCP: cannot connect/u);
+    expect(output).toContain("desk: 4 servers as one\n");
+    expect(output).toContain("warn add is left out: several servers have it\n");
+    expect(output).toMatch(/warn gone is missing since \S+: /u);
+    expect(output).toMatch(/warn a-demo-with-a-long-name__\S+ is cut from \S+\n/u);
+    expect(output).toContain("warn overrides.tools: no server offers `one__add`\n       write the name");
+    expect(output).not.toContain("desk/part");
   });
 
   it("checks a configuration with several servers and shows their names and places", async () => {

@@ -34,18 +34,24 @@ function metaOf(meta: JsonObject = {}): JsonObject {
 }
 
 /** What a list of several servers lacks and why, and which names were cut. */
-function formatGaps(meta: JsonObject = {}): string {
+export function gapsOf(meta: JsonObject = {}): readonly string[] {
   const [degraded, clashes, cut] = gapKeys.map((key) => meta[key]);
-  const missing = (Array.isArray(degraded) ? degraded : []).filter(isObject).map(({ upstream, reason, stale }) => {
-    const what = stale === true ? "shown as it was earlier" : "missing";
-    return `${String(upstream)} is ${what}: ${String(reason)}`;
-  });
+  const missing = (Array.isArray(degraded) ? degraded : [])
+    .filter(isObject)
+    .map(({ upstream, reason, since, stale }) => {
+      const what = stale === true ? "shown as it was earlier" : "missing";
+      return `${String(upstream)} is ${what} since ${String(since)}: ${String(reason)}`;
+    });
   const equal = (Array.isArray(clashes) ? clashes : []).map(
     (name) => `${String(name)} is left out: several servers have it`,
   );
   const short = Object.entries(isObject(cut) ? cut : {}).map(([name, own]) => `${name} is cut from ${String(own)}`);
-  const lines = [...missing, ...equal, ...short].map((line) => `${printableLine(line)}\n`);
-  return lines.length === 0 ? "" : `\n${lines.join("")}`;
+  return [...missing, ...equal, ...short].map(printableLine);
+}
+
+function formatGaps(meta: JsonObject | undefined): string {
+  const gaps = gapsOf(meta);
+  return gaps.length === 0 ? "" : `\n${gaps.map((line) => `${line}\n`).join("")}`;
 }
 
 /** A tool as the list shows it; the first line can follow `headgate call`. */

@@ -12,6 +12,7 @@ import { isProgram } from "../find-program.ts";
 import { type Colors, colorsFor, type PromptIo } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 import { counted } from "../client/resources.ts";
+import { gapsOf } from "../client/tools.ts";
 import { formatUpstream } from "./check.ts";
 import { connectThroughGateway } from "./gateway-client.ts";
 import { inlineConfig } from "./inline-config.ts";
@@ -47,11 +48,11 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
   if (file !== undefined) for (const finding of await inspect(config, io)) report.add(finding);
   const servers = Object.values(config.routes)
     .flatMap(serversOf)
-    .filter(({ label }) => values.route === undefined || label === values.route);
+    .filter(({ label, route }) => values.route === undefined || [label, route.name].includes(values.route));
   if (servers.length === 0) throw new UsageError(`there is no route \`${values.route ?? ""}\``);
   for (const server of servers) {
     report.section(`${server.label}: ${config.secrets.redact(formatUpstream(server.route))}`);
-    for (const finding of await examine(config, server.route, io)) report.add(finding);
+    for (const finding of await server.examine(config, server.route, io)) report.add(finding);
   }
   return report.finish();
 });
@@ -59,16 +60,21 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
 interface Server {
   readonly label: string;
   readonly route: RouteConfig;
+  readonly examine: (config: Config, route: RouteConfig, io: PromptIo) => Promise<readonly Finding[]>;
 }
 
-/** Each server behind a route, as a route of its own. */
+/** Each server behind a route, as a route of its own; several are also tried together. */
 function serversOf(route: RouteConfig): readonly Server[] {
   const { upstream, name } = route;
-  if (upstream.type !== "federation") return [{ label: name, route }];
-  return upstream.members.map((member) => ({
+  if (upstream.type !== "federation") return [{ label: name, route, examine }];
+  // A view has the servers of its route.
+  if (upstream.view !== undefined) return [];
+  const members = upstream.members.map((member) => ({
     label: `${name}/${member.name}`,
     route: { ...route, upstream: member.upstream },
+    examine,
   }));
+  return [...members, { label: name, route, examine: examineTogether }];
 }
 
 async function inspect(config: Config, { env }: PromptIo): Promise<readonly Finding[]> {
@@ -101,9 +107,31 @@ async function examine(config: Config, route: RouteConfig, io: PromptIo): Promis
   return [...findings, ...(await converse(config, route, io))];
 }
 
-/** What only the server itself can tell: its name, its era, what it has. */
-async function converse(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
-  const lines = createLogLines();
+/** What only shows where several servers are one: what the list lacks, names that clash, overrides without a tool. */
+async function examineTogether(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+  const { upstream } = route;
+  if (upstream.type !== "federation") return [];
+  const plain: RouteConfig = { ...route, upstream: { ...upstream, overrides: { tools: {} }, views: [] } };
+  try {
+    await using connection = await connectTo(config, plain, io, createLogLines());
+    const { tools, _meta } = await connection.client.listTools();
+    const offered = new Set(tools.map(({ name }) => name));
+    const pointless = Object.keys(upstream.overrides.tools).filter((name) => !offered.has(name));
+    return [
+      { outcome: "ok", text: `${counted(tools.length, "tool")} together` },
+      ...gapsOf(_meta).map((text): Finding => ({ outcome: "warning", text })),
+      ...pointless.map((name): Finding => ({
+        outcome: "warning",
+        text: `overrides.tools: no server offers \`${printableLine(name)}\``,
+        remedy: "write the name that clients would see without the override",
+      })),
+    ];
+  } catch (error) {
+    return [{ outcome: "failed", text: printableLine(error instanceof Error ? error.message : String(error)) }];
+  }
+}
+
+function connectTo(config: Config, route: RouteConfig, { env }: PromptIo, { log }: LogLines) {
   const alone: Config = {
     ...config,
     record: false,
@@ -113,14 +141,16 @@ async function converse(config: Config, route: RouteConfig, io: PromptIo): Promi
     interceptors: [],
     routes: { [unnamedRoute]: { ...route, name: unnamedRoute, policy: undefined } },
   };
+  return connectThroughGateway(alone, unnamedRoute, { env, log, timeoutMs: connectTimeoutMs });
+}
+
+/** What only the server itself can tell: its name, its era, what it has. */
+async function converse(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+  const lines = createLogLines();
   const startedAt = performance.now();
   const seconds = (): string => `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
   try {
-    await using connection = await connectThroughGateway(alone, unnamedRoute, {
-      env: io.env,
-      log: lines.log,
-      timeoutMs: connectTimeoutMs,
-    });
+    await using connection = await connectTo(config, route, io, lines);
     const { client } = connection;
     const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
     const era =

@@ -15,6 +15,7 @@ import type { UriOwners } from "../names/uri-owners.ts";
 
 /** An entry of a member's list. */
 export interface CatalogueEntry {
+  readonly member: string;
   /** The name as the server writes it, or the URI, URI template or task id. */
   readonly name: string;
   /** The name that clients see. */
@@ -39,7 +40,7 @@ const maxShared = 256;
 export function createEntryReader(member: MemberOptions, names: AdvertisedNames, uris: UriOwners): EntryReader {
   const shared = new BoundedMap<string, readonly CatalogueEntry[]>(maxShared);
 
-  function toEntry(facts: ListFacts, bytes: Buffer, span: Span): CatalogueEntry | undefined {
+  function toEntry(facts: ListFacts, bytes: Buffer, span: Span): Omit<CatalogueEntry, "member"> | undefined {
     const name = nameIn(bytes, span, facts.key);
     if (name === undefined) return undefined;
     if (facts.key === "taskId") {
@@ -67,7 +68,10 @@ export function createEntryReader(member: MemberOptions, names: AdvertisedNames,
       const key = `${facts.method} ${digest}`;
       const known = shared.touch(key);
       if (known !== undefined) return known;
-      const entries = [...elementsOf(bytes, list)].flatMap((span) => toEntry(facts, bytes, span) ?? []);
+      const entries = [...elementsOf(bytes, list)].flatMap((span) => {
+        const entry = toEntry(facts, bytes, span);
+        return entry === undefined ? [] : [{ member: member.name, ...entry }];
+      });
       if (facts.key === "uri") for (const { name } of entries) uris.learn(member.name, name);
       if (facts.key === "uriTemplate") for (const { name } of entries) uris.learnTemplate(member.name, name);
       shared.set(key, entries);

@@ -58,6 +58,11 @@ export class Catalogue {
     this.#deps = deps;
   }
 
+  /** Another number after each change that a server has told, or that may have happened while it was away. */
+  get version(): number {
+    return this.#version;
+  }
+
   /** Reads a page, from memory if it is fresh. Never rejects. */
   read(exchange: Exchange, facts: ListFacts, cursor: string | undefined): Promise<PageOutcome> {
     const key = keyOf(facts, cursor);

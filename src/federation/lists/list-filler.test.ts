@@ -50,6 +50,7 @@ interface Made {
   readonly filler: ListFiller;
   readonly names: AdvertisedNames;
   readonly time: FakeTime;
+  readonly catalogues: ReadonlyMap<string, Catalogue>;
 }
 
 function make(
@@ -93,7 +94,7 @@ function make(
       return catalogue;
     },
   });
-  return { filler, names, time };
+  return { filler, names, time, catalogues };
 }
 
 const shown = ({ entries }: FilledPage): readonly string[] => entries.map(({ advertised }) => advertised);
@@ -141,7 +142,7 @@ describe("a list of several servers", () => {
     expect((await readPages(filler)).flatMap(shown)).toHaveLength(10_002);
   });
 
-  it.each<[string, Answer, readonly string[], string]>([
+  const faults: readonly [string, Answer, readonly string[], string][] = [
     ["is unreachable", failing("connection refused"), [], "connection refused"],
     ["answers 429", failing("the upstream answered 429"), [], "the upstream answered 429"],
     ["answers an error", erring(-32603, "broken"), [], "the server answered error -32603"],
@@ -174,15 +175,69 @@ describe("a list of several servers", () => {
       ["bad__x"],
       "the server refuses its own cursor",
     ],
-  ])("goes on with the others and says so where one %s", async (_what, answer, own, reason) => {
-    const { filler, time } = make({ one: paged([["a"]]), bad: answer, two: paged([["b"], ["c"]]) });
-    const filling = filler.fill(exchange, facts, undefined);
-    await settled();
-    await time.advance(3000);
-    const filled = await filling;
-    expect(shown(filled)).toEqual(["one__a", ...own, "two__b", "two__c"]);
-    expect(filled.degraded).toEqual([{ upstream: "bad", reason, stale: false }]);
-    expect(filled.next).toBeUndefined();
+  ];
+  it.each(faults)("goes on with the others and says so where one of 3 to 20 %s", async (_what, answer, own, reason) => {
+    for (let size = 3; size <= 20; size++) {
+      const place = size % 3 === 0 ? 0 : size % 3 === 1 ? size - 1 : Math.floor(size / 2);
+      const members = Array.from({ length: size }, (_, index) =>
+        index === place ? (["bad", answer] as const) : ([`m${index}`, paged([["a"], ["b", "c"]])] as const),
+      );
+      const { filler, time } = make(Object.fromEntries(members));
+      const filling = filler.fill(exchange, facts, undefined);
+      await settled();
+      await time.advance(3000);
+      const filled = await filling;
+      const expected = members.map(([name]) => (name === "bad" ? own : ["a", "b", "c"].map((t) => `${name}__${t}`)));
+      expect(shown(filled)).toEqual(expected.flat());
+      const since = expect.stringMatching(/^2026-01-01T00:00:0[03]\.000Z$/u) as string;
+      expect(filled.degraded).toEqual([{ upstream: "bad", reason, since, stale: false }]);
+      expect(filled.next).toBeUndefined();
+    }
+  });
+
+  it("says since when it has lacked a server, until it is complete again", async () => {
+    let isDown = false;
+    const { filler, time } = make({
+      a: async (cursor) => (isDown ? failing("down")(cursor) : page(["x"])),
+      b: paged([["y"]]),
+    });
+    const sinceNow = async (): Promise<string | undefined> =>
+      (await filler.fill(exchange, facts, undefined)).degraded[0]?.since;
+    expect(await sinceNow()).toBeUndefined();
+    isDown = true;
+    await time.advance(1000);
+    expect(await sinceNow()).toBe("2026-01-01T00:00:01.000Z");
+    await time.advance(1000);
+    expect(await sinceNow()).toBe("2026-01-01T00:00:01.000Z");
+    isDown = false;
+    expect(await sinceNow()).toBeUndefined();
+    isDown = true;
+    expect(await sinceNow()).toBe("2026-01-01T00:00:02.000Z");
+  });
+
+  it("is read for unknown names once in a while, however many are asked for, and again after a change", async () => {
+    let asked = 0;
+    const counted: Answer = async (cursor) => {
+      asked++;
+      return paged([["x"], ["y"]])(cursor);
+    };
+    const endless: Answer = async (cursor) => {
+      asked++;
+      return page([`t${asked}`], `${cursor ?? ""}+`);
+    };
+    const { filler, time, catalogues } = make({ a: counted, b: counted, c: endless, d: failing("down") });
+    const lookUp = async (): Promise<number> => {
+      asked = 0;
+      const many = Array.from({ length: 50 }, () => filler.lookUp(exchange, facts, ["a", "c", "d"]));
+      await Promise.all(many);
+      return asked;
+    };
+    expect(await lookUp()).toBe(2 + 100);
+    expect(await lookUp()).toBe(0);
+    catalogues.get("a")?.expire("tools");
+    expect(await lookUp()).toBe(2);
+    await time.advance(5000);
+    expect(await lookUp()).toBe(2 + 100);
   });
 
   it("waits for several slow servers as long as for one", async () => {
@@ -225,7 +280,7 @@ describe("a list of several servers", () => {
     isDown = true;
     const stale = await filler.fill(exchange, facts, undefined);
     expect(shown(stale)).toEqual(["a__x", "b__y"]);
-    expect(stale.degraded).toEqual([{ upstream: "a", reason: "down", stale: true }]);
+    expect(stale.degraded).toMatchObject([{ upstream: "a", reason: "down", stale: true }]);
     await time.advance(600_001);
     expect(shown(await filler.fill(exchange, facts, undefined))).toEqual(["b__y"]);
   });

@@ -12,13 +12,15 @@ import type { UriOwners } from "../names/uri-owners.ts";
 export interface Degraded {
   readonly upstream: string;
   readonly reason: string;
+  /** When a list of this caller lacked it first, since it was last complete (ISO 8601). */
+  readonly since: string;
   /** Whether its last list is shown instead. */
   readonly stale: boolean;
 }
 
 /** A page of a federation's list. */
 export interface FilledPage {
-  readonly entries: readonly (CatalogueEntry & { readonly member: string })[];
+  readonly entries: readonly CatalogueEntry[];
   readonly next: ListPlace | undefined;
   readonly degraded: readonly Degraded[];
   /** Names that several servers have, so that none of them is offered. */
@@ -46,12 +48,23 @@ const maxPagesPerFill = 100;
 const maxPages = 1000;
 /** How long a list that lacks a member may be cached. */
 const degradedTtlMs = 5000;
+/** How often the lists of a member are read to look up names that nobody knows: a caller can make up any number. */
+const lookUpEveryMs = 5000;
+
+/** The reading of a list in which a name was looked up. */
+interface LookUp {
+  readonly reading: Promise<void>;
+  /** The catalogue's, to notice changes. */
+  readonly version: number;
+  /** Monotonic milliseconds until which it is not read again. */
+  readonly until: number;
+}
 
 /** A list that is being filled. */
 interface Filling {
   readonly exchange: Exchange;
   readonly facts: ListFacts;
-  readonly entries: (CatalogueEntry & { readonly member: string })[];
+  readonly entries: CatalogueEntry[];
   readonly degraded: Degraded[];
   readonly clashes: Set<string>;
   /** Members that answered with a list, and those that do not have such lists. */
@@ -73,6 +86,10 @@ export class ListFiller {
   readonly #deps: ListFillerDeps;
   readonly #members: readonly MemberOptions[];
   readonly #listing: ListingOptions;
+  /** The last look-up in each list, by what the caller's catalogue has. */
+  readonly #lookUps = new WeakMap<Catalogue, Map<string, LookUp>>();
+  /** Since when lists have lacked a member. */
+  readonly #missingSince = new WeakMap<Catalogue, string>();
 
   constructor(deps: ListFillerDeps) {
     this.#deps = deps;
@@ -99,7 +116,7 @@ export class ListFiller {
       for (const member of this.#members)
         filling.firstPages.set(member.name, this.#deps.catalogueOf(member, exchange).read(exchange, facts, undefined));
     }
-    if (facts.named !== undefined) await this.readAll(exchange, facts, this.#deps.names.unlisted(facts.named));
+    if (facts.named !== undefined) await this.#readAll(exchange, facts, this.#deps.names.unlisted(facts.named));
     let next: ListPlace | undefined = this.#placeIn(place);
     for (let index = next.index; index < this.#members.length; index++) {
       next = await this.#takeFrom(filling, next ?? this.#startOf(index));
@@ -109,6 +126,7 @@ export class ListFiller {
         break;
       }
     }
+    this.#noteComplete(filling);
     this.#checkMissing(filling, place === undefined);
     const { entries, degraded, clashes, ttlMs, isPublic } = filling;
     const cacheMs = degraded.length === 0 ? ttlMs : Math.min(ttlMs, degradedTtlMs);
@@ -124,7 +142,7 @@ export class ListFiller {
     const outcome = await this.#within(waitMs, first ?? catalogue.read(exchange, facts, cursor));
     if (outcome.type !== "failed") return outcome;
     const known = catalogue.recall(facts, cursor, this.#listing.stale);
-    note(filling, member, outcome.reason, known !== undefined);
+    this.#note(filling, member, outcome.reason, known !== undefined);
     return known ?? outcome;
   }
 
@@ -151,7 +169,7 @@ export class ListFiller {
     const unlisted = member.prefix === "" ? this.#deps.names.unlisted(named) : [];
     if (unlisted.length > 0) {
       const reason = `bare names are offered once the list of ${unlisted.join(", ")} is known`;
-      note(filling, member, reason);
+      this.#note(filling, member, reason);
       return [];
     }
     return entries.filter(({ advertised }) => {
@@ -185,7 +203,7 @@ export class ListFiller {
         place = { ...place, cursor: undefined, offset: 0, pages: 0 };
         continue;
       }
-      if (outcome.type === "bad-cursor") note(filling, member, "the server refuses its own cursor");
+      if (outcome.type === "bad-cursor") this.#note(filling, member, "the server refuses its own cursor");
       if (outcome.type === "absent") filling.absent++;
       if (outcome.type !== "page") return undefined;
       filling.answered.add(member.name);
@@ -199,7 +217,7 @@ export class ListFiller {
       const visible = this.#shown(filling, member, page.entries);
       const rest = visible.slice(Math.min(skip, visible.length));
       const taken = rest.slice(0, this.#listing.page - entries.length);
-      for (const entry of taken) entries.push({ ...entry, member: member.name });
+      for (const entry of taken) entries.push(entry);
       const delivered = place.delivered + taken.length;
       if (taken.length < rest.length) {
         return { ...place, offset: visible.length - rest.length + taken.length, delivered };
@@ -218,7 +236,7 @@ export class ListFiller {
   }
 
   #stuck(filling: Filling, member: MemberOptions): undefined {
-    note(filling, member, "the server's cursor does not advance");
+    this.#note(filling, member, "the server's cursor does not advance");
   }
 
   #checkMissing({ facts, degraded, answered, absent }: Filling, isFirst: boolean): void {
@@ -248,30 +266,64 @@ export class ListFiller {
     return index < 0 ? this.#startOf(place.index) : { ...place, index };
   }
 
-  /** Reads the complete lists of some members, so that their names are known. */
-  async readAll(exchange: Exchange, facts: ListFacts, wanted: readonly string[]): Promise<void> {
-    await Promise.all(
-      this.#members.map(async (member) => {
-        if (!wanted.includes(member.name)) return;
-        const catalogue = this.#deps.catalogueOf(member, exchange);
-        const listed: string[] = [];
-        let cursor: string | undefined;
-        for (let read = 0; read < maxPages; read++) {
-          const outcome = await this.#within(this.#listing.wait, catalogue.read(exchange, facts, cursor));
-          if (outcome.type === "failed" || outcome.type === "bad-cursor") return;
-          if (outcome.type === "page") listed.push(...outcome.page.entries.map(({ name }) => name));
-          if (outcome.type === "absent" || outcome.page.next === undefined || outcome.page.next === cursor) {
-            if (facts.named !== undefined) this.#deps.names.learn(member, facts.named, listed);
-            return;
-          }
-          cursor = outcome.page.next;
-        }
-      }),
-    );
+  /**
+   * Reads the complete lists of some members, because a name is not known. A list that was read for this a moment ago is
+   * not read again before it changes, so that made-up names cost the servers nothing.
+   */
+  async lookUp(exchange: Exchange, facts: ListFacts, wanted: readonly string[]): Promise<void> {
+    const now = this.#deps.clock.now();
+    const members = this.#members.filter(({ name }) => wanted.includes(name));
+    const reading = members.map((member) => {
+      const catalogue = this.#deps.catalogueOf(member, exchange);
+      const lookUps = this.#lookUps.get(catalogue) ?? new Map<string, LookUp>();
+      this.#lookUps.set(catalogue, lookUps);
+      const last = lookUps.get(facts.method);
+      if (last !== undefined && last.version === catalogue.version && now < last.until) return last.reading;
+      const own = this.#readWhole(exchange, facts, member);
+      lookUps.set(facts.method, { reading: own, version: catalogue.version, until: now + lookUpEveryMs });
+      return own;
+    });
+    await Promise.all(reading);
   }
-}
 
-/** Notes what a list lacks, once for each member. */
-function note({ degraded }: Filling, { name }: MemberOptions, reason: string, stale = false): void {
-  if (!degraded.some(({ upstream }) => upstream === name)) degraded.push({ upstream: name, reason, stale });
+  /** Reads the complete lists of some members, so that their names are known. */
+  async #readAll(exchange: Exchange, facts: ListFacts, wanted: readonly string[]): Promise<void> {
+    const members = this.#members.filter(({ name }) => wanted.includes(name));
+    await Promise.all(members.map((member) => this.#readWhole(exchange, facts, member)));
+  }
+
+  async #readWhole(exchange: Exchange, facts: ListFacts, member: MemberOptions): Promise<void> {
+    const catalogue = this.#deps.catalogueOf(member, exchange);
+    const listed: string[] = [];
+    const cursors = new Set<string>();
+    let cursor: string | undefined;
+    while (cursors.size < maxPagesPerFill) {
+      const outcome = await this.#within(this.#listing.wait, catalogue.read(exchange, facts, cursor));
+      if (outcome.type === "failed" || outcome.type === "bad-cursor") return;
+      if (outcome.type === "page") listed.push(...outcome.page.entries.map(({ name }) => name));
+      const next = outcome.type === "page" ? outcome.page.next : undefined;
+      if (next === undefined || cursors.has(next)) {
+        if (facts.named !== undefined) this.#deps.names.learn(member, facts.named, listed);
+        return;
+      }
+      cursors.add(next);
+      cursor = next;
+    }
+  }
+
+  /** Notes what a list lacks, once for each member. */
+  #note({ degraded, exchange }: Filling, member: MemberOptions, reason: string, stale = false): void {
+    if (degraded.some(({ upstream }) => upstream === member.name)) return;
+    const catalogue = this.#deps.catalogueOf(member, exchange);
+    const since = this.#missingSince.get(catalogue) ?? new Date(this.#deps.clock.wall()).toISOString();
+    this.#missingSince.set(catalogue, since);
+    degraded.push({ upstream: member.name, reason, since, stale });
+  }
+
+  #noteComplete({ degraded, answered, exchange }: Filling): void {
+    for (const member of this.#members) {
+      if (answered.has(member.name) && !degraded.some(({ upstream }) => upstream === member.name))
+        this.#missingSince.delete(this.#deps.catalogueOf(member, exchange));
+    }
+  }
 }

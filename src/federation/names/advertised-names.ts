@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 
 import { BoundedMap } from "../../lib/bounded-map.ts";
+import { cutName, isCutForm } from "../../lib/cut-name.ts";
 import { createGlobTest } from "../../lib/glob.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
 import type { ToolOverride } from "./tool-overrides.ts";
@@ -25,8 +26,6 @@ export type Resolution =
   | { readonly type: "unknown" };
 
 const unknown: Resolution = { type: "unknown" };
-const digestLength = 8;
-const cutForm = /_[\da-z]{8}$/u;
 /** How many cut names are remembered; the lists bring back what is forgotten. */
 const maxCutNames = 100_000;
 
@@ -83,7 +82,7 @@ export class AdvertisedNames {
     // A bare name must not look like one of another member, whether or not that has such a tool today.
     if (member.prefix === "" && this.#ownerByPrefix(name) !== undefined) return undefined;
     if (!this.#isCut(full)) return full;
-    const cut = `${full.slice(0, this.#maxLength - digestLength - 1)}_${digestOf(member.name, name)}`;
+    const cut = cutName(full, this.#maxLength, digestOf(member.name, name));
     const known = this.#cut.get(`${kind} ${cut}`);
     const isSame = known === undefined || (known !== "clash" && known.member === member.name && known.name === name);
     if (known === undefined) this.#cut.set(`${kind} ${cut}`, { member: member.name, name });
@@ -173,13 +172,12 @@ export class AdvertisedNames {
 
   /** A name of full length that looks cut is cut too, so that a name is never both. */
   #isCut(full: string): boolean {
-    return full.length > this.#maxLength || (full.length === this.#maxLength && cutForm.test(full));
+    return full.length > this.#maxLength || (full.length === this.#maxLength && isCutForm(full));
   }
 }
 
-function digestOf(member: string, name: string): string {
-  const digest = createHash("sha256")
+function digestOf(member: string, name: string): Buffer {
+  return createHash("sha256")
     .update(JSON.stringify([member, name]))
     .digest();
-  return digest.readBigUInt64BE().toString(36).padStart(13, "0").slice(-digestLength);
 }

@@ -25,11 +25,20 @@ export function createMemberResolution(federation: Federation): Interceptor {
     /** Nobody has listed the URI: each server that may have it is asked, and each time the policy decides anew. */
     const tryInTurn = async (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {
       let reply: Reply | undefined;
+      let failure: GatewayError | undefined;
       for (const target of targets) {
         exchange.tracking.upstream = { ...target, subject: subjectOf(exchange.message) };
-        reply = await next(exchange);
-        if (exchange.message.method !== "resources/read" || !isNotFound(exchange, reply)) return reply;
+        try {
+          reply = await next(exchange);
+        } catch (error) {
+          // One that is down must not keep the others from answering.
+          failure = GatewayError.from(error);
+          if (!failure.code.startsWith("upstream_")) throw failure;
+          continue;
+        }
+        if (!isNotFound(exchange, reply)) return reply;
       }
+      if (failure !== undefined) throw failure;
       return reply ?? next(exchange);
     };
     const resolveSubscriptions = async (exchange: Exchange): Promise<Reply> => {

@@ -55,6 +55,12 @@ export interface GatewayOptions {
   readonly demo?: McpServerFactory;
 }
 
+/** What a reload brings besides the configuration. */
+export interface ReloadOptions extends Pick<GatewayOptions, "interceptors"> {
+  /** Leave the servers of running routes as they are, for clients that cannot connect again; the outcome lists their changes. */
+  readonly keepServers?: boolean;
+}
+
 /** The result of a reload. */
 export type ReloadOutcome =
   | {
@@ -88,7 +94,7 @@ export interface Gateway extends AsyncDisposable {
    * are configured as before keep their connections and processes; others finish running calls within
    * `shutdown.grace`. Interceptors stay unless others are given.
    */
-  reload(config: Config, changes?: Pick<GatewayOptions, "interceptors">): Promise<ReloadOutcome>;
+  reload(config: Config, changes?: ReloadOptions): Promise<ReloadOutcome>;
   /** The messages that interceptors hold for a decision. */
   readonly heldMessages: HeldMessages;
   /** The metrics, in the Prometheus text format. */
@@ -173,9 +179,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   }
 
   /** Everything that can fail comes first; the rest happens at once, between two messages. */
-  function reload(next: Config, changes: Pick<GatewayOptions, "interceptors">): ReloadOutcome {
+  function reload(next: Config, changes: ReloadOptions): ReloadOutcome {
     if (closing !== undefined) return { ok: false, problem: shuttingDown };
-    const { paths, needsRestart, applicable } = compareConfigs(running, next);
+    const { paths, needsRestart, applicable } = compareConfigs(running, next, changes.keepServers);
     // The listener stays where it is, whatever address the new configuration was checked for.
     const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
     if (exposure !== undefined) return { ok: false, problem: `${running.listen.host}: ${exposure}` };

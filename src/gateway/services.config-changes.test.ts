@@ -55,6 +55,18 @@ describe("a comparison of configurations", () => {
     expect(applicable.log).toEqual({ level: "debug", format: before.log.format });
   });
 
+  it("keeps the servers of routes where asked to, and says that they need a restart", () => {
+    const route = (url: string, more: object = {}) => ({ upstream: { url }, ...more });
+    const before = localConfig({ routes: { one: route("http://localhost:1/mcp") } });
+    const next = localConfig({
+      routes: { one: route("http://localhost:2/mcp", { validation: "schema" }), two: route("http://localhost:3/mcp") },
+    });
+    const { applicable, needsRestart } = compareConfigs(before, next, true);
+    expect(needsRestart).toEqual(["routes.one.upstream.url"]);
+    expect(applicable.routes["one"]).toEqual({ ...next.routes["one"], upstream: before.routes["one"]?.upstream });
+    expect(applicable.routes["two"]).toEqual(next.routes["two"]);
+  });
+
   it("does not take the beginning of a name for the name", () => {
     const { needsRestart } = compareConfigs(
       localConfig({ upstream }),

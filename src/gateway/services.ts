@@ -197,17 +197,23 @@ const fixed = [
   "cluster",
 ];
 
+/** What decides about the server of a route and the connections to it. */
+const serverKeys = ["upstream", "mode", "forwardHeaders"] as const;
+
 /** Compares the running configuration with another one. */
-export function compareConfigs(running: Config, next: Config): ConfigChanges {
+export function compareConfigs(running: Config, next: Config, keepServers = false): ConfigChanges {
   const { secrets: _old, ...before } = running;
   const { secrets: _new, ...after } = next;
   const paths = differences(before, after, "");
   const { host, port, unixSocket, socketMode, tls } = running.listen;
+  const kept = keepServers ? Object.keys(running.routes) : [];
+  const unchanged = [...fixed, ...kept.flatMap((name) => serverKeys.map((key) => `routes.${name}.${key}`))];
   return {
     paths,
-    needsRestart: paths.filter((path) => fixed.some((start) => path === start || path.startsWith(`${start}.`))),
+    needsRestart: paths.filter((path) => unchanged.some((start) => path === start || path.startsWith(`${start}.`))),
     applicable: {
       ...next,
+      routes: keepServers ? withServersOf(running, next) : next.routes,
       listen: { ...next.listen, host, port, unixSocket, socketMode, tls },
       admin: running.admin,
       limits: { ...next.limits, headerBytes: running.limits.headerBytes },
@@ -219,6 +225,14 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
       cluster: running.cluster,
     },
   };
+}
+
+function withServersOf(running: Config, next: Config): Config["routes"] {
+  const kept = Object.entries(next.routes).map(([name, route]) => {
+    const { upstream, mode, forwardHeaders } = running.routes[name] ?? route;
+    return [name, { ...route, upstream, mode, forwardHeaders }] as const;
+  });
+  return Object.fromEntries(kept);
 }
 
 function differences(one: unknown, other: unknown, path: string): string[] {

@@ -1,131 +1,29 @@
+import { readFile } from "node:fs/promises";
+
 import { describe, expect, it } from "vitest";
 
+import { traffic } from "../../src/cli/traffic/traffic.ts";
+import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
-import { type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
-import { openSession, type LegacySession, textResult, toolCall } from "../support/legacy-session.ts";
-import { type Answering, legacyUpstream } from "../support/legacy-upstream.ts";
-import type { UpstreamStream } from "../support/fake-upstream.ts";
+import { handshake, openSession, textResult, toolCall } from "../support/legacy-session.ts";
+import { legacyUpstream } from "../support/legacy-upstream.ts";
+import { startProcess } from "../support/process.ts";
+import {
+  cancel,
+  commit,
+  faultyLegacyServer,
+  faultyModernServer,
+  messageFaults,
+  pendingLimit,
+} from "../support/message-faults.ts";
 import { exchange, post } from "../support/raw-http.ts";
 
-/** Something that a client or server does wrong, and the finding that it leads to. */
-interface Fault {
-  readonly code: string;
-  /** The tool that does it. */
-  readonly tool: string;
-  /** What the server writes before its answer. */
-  readonly serve?: (stream: UpstreamStream) => Promise<void>;
-  /** The only mode that passes it on. */
-  readonly mode?: "observe";
-  /** What the client does. */
-  readonly act?: (session: LegacySession, gateway: RunningGateway) => Promise<unknown>;
-}
-
-const progress = (value: number, progressToken: unknown = "p"): unknown => ({
-  jsonrpc: "2.0",
-  method: "notifications/progress",
-  params: { progressToken, progress: value },
-});
-const cancel = (requestId: unknown): unknown => ({
-  jsonrpc: "2.0",
-  method: "notifications/cancelled",
-  params: requestId === undefined ? {} : { requestId },
-});
-
-const faults: readonly Fault[] = [
-  {
-    code: "progress.not-rising",
-    tool: "falling",
-    serve: async (stream) => {
-      await stream.send(progress(2));
-      await stream.send(progress(1));
-    },
-  },
-  { code: "progress.unknown-token", tool: "stranger", serve: (stream) => stream.send(progress(1, "nobody")) },
-  {
-    code: "progress.malformed",
-    tool: "silent",
-    serve: (stream) => stream.send({ jsonrpc: "2.0", method: "notifications/progress", params: {} }),
-  },
-  { code: "event.not-json", tool: "text", serve: (stream) => stream.write("data: just text\n\n") },
-  { code: "response.orphan", tool: "orphan", serve: (stream) => stream.send(textResult("no-such-request", "x")) },
-  { code: "response.orphan", tool: "read", act: (session) => session.post(textResult("nothing-was-asked", "x")) },
-  { code: "cancel.unknown", tool: "read", act: (session) => session.post(cancel("never-sent")) },
-  { code: "cancel.malformed", tool: "read", act: (session) => session.post(cancel(undefined)) },
-  {
-    code: "cancel.finished",
-    tool: "read",
-    act: async (session) => {
-      await session.post(toolCall("over", "read"));
-      await session.post(cancel("over"));
-    },
-  },
-  {
-    code: "id.reused",
-    tool: "read",
-    act: async (session) => {
-      await session.post(toolCall("again", "read"));
-      await session.post(toolCall("again", "read"));
-    },
-  },
-  {
-    code: "response.late",
-    tool: "later",
-    // The answer to a cancelled call comes on the stream of another one.
-    serve: (stream) => stream.send(textResult(late.id, "too late")),
-    act: async (session) => {
-      const call = session.post(toolCall("late", "late"));
-      await late.came.promise;
-      await session.post(cancel("late"));
-      await session.post(toolCall("then", "later"));
-      late.over.resolve();
-      await Promise.allSettled([call]);
-    },
-  },
-  {
-    code: "revision.mismatch",
-    tool: "read",
-    mode: "observe",
-    act: async (session, gateway) => {
-      const headers = { ...session.headers, "mcp-protocol-version": "2025-06-18" };
-      await post(gateway.url, toolCall("older", "read"), headers);
-    },
-  },
-  {
-    code: "id.in-flight",
-    tool: "slow",
-    act: async (session, gateway) => {
-      const calls = [session.post(toolCall("twice", "slow")), session.post(toolCall("twice", "slow"))];
-      await gateway.process.waitForLine(/"diagnostic":"id.in-flight"/u);
-      slow.resolve();
-      await Promise.allSettled(calls);
-    },
-  },
-];
-
-/** Answers each call with the fault that its tool is named after. */
-const answering: Answering = async (call, { id, params }) => {
-  const stream = call.stream();
-  const name = params?.["name"];
-  if (name === "slow") await slow.promise;
-  if (name === "late") {
-    late.id = id;
-    late.came.resolve();
-    await late.over.promise;
-  }
-  await faults.find(({ tool }) => tool === name)?.serve?.(stream);
-  await stream.send(textResult(id, "done"));
-  stream.end();
-};
-
-let slow = Promise.withResolvers<void>();
-const newLate = () => ({
-  id: undefined as unknown,
-  came: Promise.withResolvers<void>(),
-  over: Promise.withResolvers<void>(),
-});
-let late = newLate();
+const modes = ["enforce", "observe"] as const;
+/** Everything is checked and nothing refused, so that every message is seen on both sides. */
+const noted = { method: "warn", schema: "off", semantic: "warn" };
 
 async function startRoute(folder: Folder, url: string, mode: "enforce" | "observe"): Promise<RunningGateway> {
   const config = {
@@ -148,47 +46,110 @@ function jsonLines<Line>(text: string): Line[] {
   return text.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line) as Line] : []));
 }
 
-describe.each(["enforce", "observe"] as const)("findings of a route in %s mode", (mode) => {
-  it("[SC-005, SC-052, SC-053, SC-054, SC-055, SC-083, SC-085, SC-089] are counted, logged, recorded and shown", async () => {
+/** Runs `headgate traffic` in this process: the table below asks it for every finding. */
+async function trafficCommand(...args: readonly string[]): Promise<string> {
+  let output = "";
+  const out = (text: string): void => {
+    output += text;
+  };
+  await traffic(args, { out, err: out, env: {}, readFile: (path) => readFile(path, "utf8") });
+  return output;
+}
+
+describe("what is found about messages", () => {
+  it("[SC-005, SC-052, SC-053, SC-054, SC-055, SC-083, SC-085, SC-089] is counted, logged, recorded and shown", async () => {
     using folder = temporaryFolder();
-    slow = Promise.withResolvers();
-    late = newLate();
-    const tried = faults.filter((fault) => fault.mode === undefined || fault.mode === mode);
-    await using upstream = await legacyUpstream(answering);
-    await using gateway = await startRoute(folder, upstream.url, mode);
-    for (const { tool, serve, act } of tried) {
-      const session = await openSession(gateway.url);
-      if (serve !== undefined && act === undefined)
-        await session.post(toolCall("call", tool, { _meta: { progressToken: "p" } }));
-      await act?.(session, gateway);
+    await using legacy = await faultyLegacyServer();
+    await using modern = await faultyModernServer();
+    const upstreams = {
+      legacy: { url: legacy.url, transport: "streamable-http", era: "legacy" },
+      modern: { url: modern.url, transport: "streamable-http", era: "modern" },
+    };
+    const tried = messageFaults.flatMap((fault) =>
+      (fault.modes ?? modes).map((mode) => ({ fault, code: fault.code, mode, route: `${mode}-${fault.era}` })),
+    );
+    const routes = tried.map(
+      ({ fault: { era }, mode, route }) => [route, { upstream: upstreams[era], mode, validation: noted }] as const,
+    );
+    const config = {
+      listen: { port: 0 },
+      admin: { port: 0 },
+      log: { level: "debug", format: "json" },
+      limits: { pending: pendingLimit, pendingPerPrincipal: pendingLimit },
+      record: { file: folder.at("traffic.sqlite") },
+      routes: { ...Object.fromEntries(routes), strict: { upstream: upstreams.legacy, validation: "semantic" } },
+    };
+    await using gateway = await startGateway([
+      "run",
+      "--config",
+      folder.write("headgate.json", JSON.stringify(config)),
+    ]);
+    for (const { fault, route } of tried) {
+      const found = async (code: string): Promise<unknown> =>
+        gateway.process.waitForLine(new RegExp(`"route":"${route}","diagnostic":"${code}"`, "u"));
+      await commit(fault, { url: `${gateway.origin}/${route}/mcp`, found });
     }
-    const store = ["-s", folder.at("traffic.sqlite")];
+    // What is refused for a finding is found like the rest.
+    const strict = await openSession(`${gateway.origin}/strict/mcp`);
+    await strict.post(toolCall(1, "read", { name: 5 }));
+    await strict.post({ jsonrpc: "2.0", id: 2, method: "prompts/list" });
+    const refused = [
+      { code: "schema.type", route: "strict" },
+      { code: "capability.missing", route: "strict" },
+    ];
     const metrics = await metricsOf(gateway);
     await gateway.process.stop();
-    const lines = jsonLines<{ diagnostic?: string; exchange: string }>(gateway.process.output());
-    for (const code of new Set(tried.map((fault) => fault.code))) {
-      expect(metrics).toMatch(new RegExp(`headgate_diagnostics_total\\{route="files",code="${code}"\\} [1-9]`, "u"));
-      const labels = lines.filter(({ diagnostic }) => diagnostic === code).map((line) => line.exchange);
-      const { output } = await headgate("traffic", `diagnostic:${code}`, "--json", ...store);
-      const found = jsonLines<ExchangeRecord>(output).map(({ id }) => id);
-      expect([code, found.filter((id) => labels.includes(id)).length > 0, labels.length > 0]).toEqual([
-        code,
-        true,
-        true,
-      ]);
-      const shown = await headgate("traffic", "show", found[0] ?? "", ...store);
-      expect(shown.output).toContain(`found ${code}`);
-    }
+    const store = ["-s", folder.at("traffic.sqlite")];
+    const lines = jsonLines<{ diagnostic?: string; exchange: string; route: string }>(gateway.process.output());
+    const missing = await Promise.all(
+      [...tried, ...refused].map(async ({ code, route }) => {
+        const isCounted = metrics.includes(`headgate_diagnostics_total{route="${route}",code="${code}"} `);
+        const logged = lines.filter((line) => line.diagnostic === code && line.route === route);
+        const listed = await trafficCommand(`diagnostic:${code}`, `route:${route}`, "--json", ...store);
+        const [record] = jsonLines<ExchangeRecord>(listed).filter(({ id }) =>
+          logged.some(({ exchange: label }) => label === id),
+        );
+        const shown = record === undefined ? "" : await trafficCommand("show", record.id, ...store);
+        const isShown = shown.includes(`found ${code}`);
+        const told = { isCounted, isLogged: logged.length > 0, isListed: record !== undefined, isShown };
+        return Object.values(told).every(Boolean) ? [] : [{ route, code, ...told }];
+      }),
+    );
+    expect(missing.flat()).toEqual([]);
+  });
+
+  it("is found on standard streams too, where a client can cancel its handshake", async () => {
+    using folder = temporaryFolder();
+    await using upstream = await faultyLegacyServer();
+    const config = {
+      log: { level: "debug", format: "json" },
+      record: { file: folder.at("traffic.sqlite") },
+      upstream: { url: upstream.url, transport: "streamable-http", era: "legacy" },
+    };
+    const file = folder.write("headgate.json", JSON.stringify(config));
+    await using gateway = await startProcess([process.execPath, bin, "stdio", "--config", file]);
+    // Both lines are there before the server has answered.
+    gateway.stdin.end([handshake("2025-11-25"), cancel("hello")].map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const [line] = await gateway.waitForLine(/.*"diagnostic":"cancel.initialize".*/u);
+    await gateway.exited;
+    const { exchange: label } = JSON.parse(line) as { exchange: string };
+    const shown = await headgate("traffic", "show", label, "-s", folder.at("traffic.sqlite"));
+    expect(shown.output).toContain("found cancel.initialize at /params/requestId");
+  });
+
+  it("has a test for every code of the table", () => {
+    const codes = new Set<string>(["cancel.initialize", ...messageFaults.map(({ code }) => code)]);
+    expect(Object.keys(diagnosticTable).filter((code) => !codes.has(code))).toEqual([]);
   });
 });
 
 describe("what is no message", () => {
   it("[SC-039] is recorded raw, as it came", async () => {
     using folder = temporaryFolder();
-    await using upstream = await legacyUpstream(answering);
+    await using upstream = await faultyLegacyServer();
     await using gateway = await startRoute(folder, upstream.url, "enforce");
     const session = await openSession(gateway.url);
-    const { events } = await session.post(toolCall("call", "text"));
+    const { events } = await session.post(toolCall("call", "event.not-json"));
     expect(events.map(({ data }) => data)).toContain("just text");
     await gateway.process.stop();
     const { output } = await headgate("traffic", "export", "-", "-s", folder.at("traffic.sqlite"));

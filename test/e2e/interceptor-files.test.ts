@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { startConfigured, temporaryFolder } from "../support/configured-gateway.ts";
 import { startGateway } from "../support/gateway.ts";
-import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
+import { handshake, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { type Answering, legacyUpstream, sentMessage } from "../support/legacy-upstream.ts";
 import { startProcess } from "../support/process.ts";
 import { eventually } from "../support/eventually.ts";
@@ -124,6 +124,33 @@ describe("interceptors in files", () => {
     await becomes("second told");
     gateway.folder.write("mine.ts", answering("third"));
     await becomes("third told");
+  });
+
+  it("are loaded again by `headgate stdio` as well, whose server stays until the next start", async () => {
+    using folder = temporaryFolder({ "mine.ts": answering("first"), "said.ts": "export const said = ' said';" });
+    const configure = (upstream: unknown): string =>
+      folder.write("headgate.json", JSON.stringify({ record: false, log: { level: "info" }, upstream }));
+    const file = configure({ demo: true });
+    const args = ["stdio", "--config", file, "--intercept", join(folder.path, "mine.ts")];
+    await using gateway = await startProcess([process.execPath, bin, ...args]);
+    const say = (message: unknown): void => {
+      gateway.stdin.write(`${JSON.stringify(message)}\n`);
+    };
+    say(handshake("2025-11-25"));
+    await gateway.waitForLine(/"id":"hello"/u);
+    say({ jsonrpc: "2.0", method: "notifications/initialized" });
+    say(toolCall(1, "add"));
+    await gateway.waitForLine(/first said/u);
+    folder.write("mine.ts", answering("second"));
+    await gateway.waitForLine(/interceptors loaded/u);
+    say(toolCall(2, "add"));
+    await gateway.waitForLine(/second said/u);
+    configure({ command: "no-such-program" });
+    await gateway.waitForLine(/routes\.default\.upstream\.command.*changes need a restart/u);
+    say({ jsonrpc: "2.0", id: 3, method: "tools/list" });
+    await gateway.waitForLine(/"name":"count_slowly".*"id":3\b/u);
+    gateway.stdin.end();
+    expect(await gateway.exited).toMatchObject({ code: 0 });
   });
 
   it.each([

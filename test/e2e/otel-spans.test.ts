@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 
+import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage, type Answering } from "../support/legacy-upstream.ts";
 import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from "../support/otlp-receiver.ts";
+import { exchange } from "../support/raw-http.ts";
 import { connectV1 } from "../support/v1-client.ts";
 
 const trace = "0af7651916cd43dd8448eb211c80319c";
@@ -109,19 +111,31 @@ describe("spans of a call", () => {
     ]);
   });
 
-  it("[SC-072] say what failed: a tool, the server, or the caller, who is no failure of the gateway's", async () => {
+  it("[SC-072] say what failed, as log, metrics and recording do: a tool, the server, or the caller, who is no failure of the gateway's", async () => {
+    using folder = temporaryFolder();
     await using receiver = await startOtlpReceiver();
     await using upstream = await legacyUpstream(answerAll);
     await using gateway = await startGateway(["run", "--upstream", upstream.url, "--port", "0"], {
-      env: sendingTo(receiver),
+      env: { ...sendingTo(receiver), XDG_DATA_HOME: folder.at("data") },
     });
     const session = await openSession(gateway.url);
     await session.post(toolCall(1, "broken"));
     await session.post(toolCall(2, "unknown"));
     const read = { jsonrpc: "2.0", id: 3, method: "resources/read", params: { uri: "file:///a" } };
     await session.post(read);
+    const metrics = (await exchange(`${gateway.origin}/metrics`)).text;
     await gateway.process.stop();
 
+    const [, store = ""] = await gateway.process.waitForLine(/recording to (\S+)/u);
+    const words = { broken: "tool_error", unknown: "error" };
+    for (const [tool, outcome] of Object.entries(words)) {
+      expect(gateway.process.output()).toMatch(new RegExp(`"target":"${tool}".*"outcome":"${outcome}"`, "u"));
+      expect(metrics).toMatch(
+        new RegExp(`headgate_exchanges_total\\{.*method="tools/call".*outcome="${outcome}"\\} 1\\n`, "u"),
+      );
+      const { output } = await headgate("traffic", `status:${outcome}`, `tool:${tool}`, "--json", "-s", store);
+      expect(output).toContain(`"state":"${outcome}"`);
+    }
     const spans = receiver.spans();
     const failed = "STATUS_CODE_ERROR";
     expect(named(spans, "tools/call broken", "SERVER")).toMatchObject({

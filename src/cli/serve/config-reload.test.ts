@@ -26,6 +26,7 @@ function follow() {
     file: "/nowhere/headgate.yaml",
     first: createDigestingReader(() => Promise.reject(new Error("there is no file"))),
     interceptors: createInterceptorLoader(),
+    keepServers: false,
     load: () => {
       const load = Promise.withResolvers<ConfigResult>();
       loads.push(load);

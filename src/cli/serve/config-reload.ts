@@ -22,11 +22,13 @@ export interface FollowConfigOptions {
   readonly log: RootLogger;
   readonly secrets: ReloadableSecrets;
   readonly io: Pick<ServingIo, "readFile" | "onReload">;
+  /** Whether the servers of routes stay as they are until the next start. */
+  readonly keepServers: boolean;
 }
 
 /** Reloads the gateway when its configuration file, or a file it references, changes, or on SIGHUP. An invalid one changes nothing. */
 export function followConfig(options: FollowConfigOptions): Disposable {
-  const { file, load, interceptors, gateway, log, secrets, io } = options;
+  const { file, load, interceptors, gateway, log, secrets, io, keepServers } = options;
   let isOver = false;
   let isLoading = false;
   let isAsked = false;
@@ -59,7 +61,7 @@ export function followConfig(options: FollowConfigOptions): Disposable {
     for (const warning of result.warnings) {
       log.warn({ at: formatProblem(warning, file) }, "configuration warning");
     }
-    const outcome = await gateway.reload(result.config, { interceptors: loaded.interceptors });
+    const outcome = await gateway.reload(result.config, { interceptors: loaded.interceptors, keepServers });
     if (!outcome.ok) {
       refuse(result.config.secrets.redact(outcome.problem));
       return;

@@ -17,7 +17,7 @@ import { isProgram } from "../find-program.ts";
 import { packageVersion, type ServingIo } from "../io.ts";
 import { createRecordingFolder, withDefaultRecord } from "../traffic/recordings.ts";
 import { readAdminToken } from "./admin-token.ts";
-import { followConfig } from "./config-reload.ts";
+import { followConfig, type FollowConfigOptions } from "./config-reload.ts";
 import { createDigestingReader } from "./file-watcher.ts";
 import { preflight } from "./preflight.ts";
 import { checkInlineOptions, inlineConfig, type InlineOptions } from "./inline-config.ts";
@@ -41,8 +41,8 @@ export interface StartedGateway {
   readonly config: Config;
   readonly log: RootLogger;
   readonly isDemo: boolean;
-  /** Reloads the configuration when its file changes; does nothing without a file. */
-  readonly followFile: () => Disposable | undefined;
+  /** Reloads configuration and interceptors when their files change; does nothing without a file. */
+  readonly followFile: (options?: Pick<FollowConfigOptions, "keepServers">) => Disposable | undefined;
 }
 
 /** Builds the gateway for a configuration file, a URL or a program; for the demo server without any of them. */
@@ -89,10 +89,10 @@ export async function startGateway(given: StartOptions, io: ServingIo): Promise<
     version: packageVersion(),
     demo: async () => (await import("../../demo/server.ts")).createDemoServer(),
   });
-  const followFile = (): Disposable | undefined =>
+  const followFile: StartedGateway["followFile"] = ({ keepServers } = { keepServers: false }) =>
     file === undefined && interceptors.files.size === 0
       ? undefined
-      : followConfig({ file, first: reader, load, interceptors, gateway, log, secrets, io });
+      : followConfig({ file, first: reader, load, interceptors, gateway, log, secrets, io, keepServers });
   return { gateway, config, log, isDemo: sources === 0 && found === undefined, followFile };
 }
 

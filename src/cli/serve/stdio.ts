@@ -10,7 +10,9 @@ import { startGateway } from "./start.ts";
 
 /** `headgate stdio`: serves the client that started this process, over standard input and output. */
 export const stdio = defineCommand("stdio", async ({ values, program }, io: ServingIo) => {
-  const { gateway, config, log } = await startGateway({ ...values, program }, io);
+  const { gateway, config, log, followFile } = await startGateway({ ...values, program }, io);
+  // A client on standard streams opens one session, and cannot be asked for another.
+  using _following = followFile({ keepServers: true });
   const clientGone = Promise.withResolvers<void>();
   let channel: Channel | undefined;
   try {

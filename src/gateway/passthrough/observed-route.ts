@@ -12,8 +12,7 @@ import {
 } from "../../core/exchange.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { createCorrelator } from "../../sessions/pending/correlator.ts";
-import { defaultTtl } from "../../sessions/pending/method-rules.ts";
-import { defaultCorrelationLimits } from "../../sessions/pending/limits.ts";
+import type { CorrelationOptions } from "../../sessions/pending/limits.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
@@ -27,6 +26,7 @@ import { type Revision } from "../../protocol/revisions.ts";
 /** What observing needs of the gateway. */
 export interface ObservedRouteDeps {
   readonly limits: ParseLimits;
+  readonly correlation: CorrelationOptions;
   readonly validation: ValidationSettings;
   readonly log: Logger;
   readonly clock: Clock;
@@ -55,6 +55,8 @@ export type PassThroughHandler = (
 /** A route in observe mode. */
 export interface ObservedRoute {
   readonly handle: PassThroughHandler;
+  /** Applies other limits and timeouts to requests seen from now on. */
+  configure(correlation: CorrelationOptions): void;
   close(): void;
 }
 
@@ -62,14 +64,13 @@ export interface ObservedRoute {
 export function createObservedRoute(
   name: string,
   upstream: HttpEndpoint,
-  { limits, validation, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
+  { limits, correlation, validation, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<Exchange>({
+    ...observing(correlation),
     clock,
     setTimer,
     mode: "observe",
-    limits: defaultCorrelationLimits,
-    ttl: defaultTtl,
     onDiagnostic: (diagnostic, about) => {
       const exchange = about?.payload ?? observer.current;
       if (exchange !== undefined) wireObserver.found(diagnostic, exchange);
@@ -105,10 +106,18 @@ export function createObservedRoute(
         release();
       }
     },
+    configure: (options) => {
+      correlator.configure(observing(options));
+    },
     close: () => {
       correlator.close();
     },
   };
+}
+
+/** No caller is refused for having too many requests open: the oldest of all is dropped instead. */
+function observing({ limits, ttl }: CorrelationOptions): CorrelationOptions {
+  return { limits: { ...limits, perOwner: Infinity }, ttl };
 }
 
 export interface ObservedExchangesDeps {

@@ -3,7 +3,7 @@ import type { Exchange, MessageOrigin, Principal } from "../../core/exchange.ts"
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { createDiagnostic, type Diagnostic } from "../../protocol/diagnostics.ts";
-import type { Message, ParseFailure, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import type { Message, ParseFailure, ParseLimits } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";
@@ -81,7 +81,6 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       const session = sessionKey(request.headers, principal);
       const scope = scopeOf(request, principal, revision);
       const entries: CorrelationEntry<Exchange>[] = [];
-      const requests = new Map<string, RequestMessage>();
       const header = (name: string): string | undefined => {
         const value = request.headers[name];
         return typeof value === "string" ? value : value?.join(", ");
@@ -107,19 +106,18 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
         const exchange = told.fromClient(message);
         if (typeof named === "string") report(sessionRevisions.check(named, session), exchange);
         report(metadataOf(message).diagnostics, exchange);
-        report(findingsIn(message, { revision, direction, header, request: undefined }), exchange);
-        if (message.kind === "request") requests.set(message.id.key, message);
+        report(findingsIn(message, { revision, direction, header, exchange, session }), exchange);
         correlate(message, direction, exchange);
         told.done("upstream", message, exchange);
       };
       const upstreamSent = (message: Message): void => {
         const direction = "server-to-client";
         const exchange = told.fromUpstream(message);
-        const asked = requests.get(message.id?.key ?? "");
-        const version = asked?.method === "initialize" ? memberString(message, "result.protocolVersion") : undefined;
+        const { method: asked } = exchange.message;
+        const version = asked === "initialize" ? memberString(message, "result.protocolVersion") : undefined;
         if (version !== undefined && opened !== undefined) sessionRevisions.agreed(opened, version);
         report(metadataOf(message).diagnostics, exchange);
-        report(findingsIn(message, { revision, direction, header, request: asked }), exchange);
+        report(findingsIn(message, { revision, direction, header, exchange, session: session ?? opened }), exchange);
         correlate(message, direction, exchange);
         told.done("client", message, exchange);
         const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;

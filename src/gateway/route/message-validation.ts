@@ -20,7 +20,7 @@ export interface MessageValidation {
 
 export interface MessageValidationDeps {
   readonly semantic: SemanticChecks;
-  /** Takes findings that do not refuse a message. */
+  /** Takes findings, whether they refuse the message or not. */
   readonly onDiagnostics: (exchange: Exchange, diagnostics: readonly Diagnostic[]) => void;
 }
 
@@ -44,10 +44,8 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
       ...(schema === undefined ? {} : { schema }),
       ...checks,
     });
-    if (response === undefined) {
-      if (diagnostics.length > 0) deps.onDiagnostics(exchange, diagnostics);
-      return undefined;
-    }
+    if (diagnostics.length > 0) deps.onDiagnostics(exchange, diagnostics);
+    if (response === undefined) return undefined;
     const { error, message: text, data } = response;
     return new GatewayError(error, text, data === undefined ? {} : { details: data });
   }

@@ -4,8 +4,9 @@ import type { RouteConfig } from "../../config/config.ts";
 import type { Guard, Interceptor } from "../../core/pipeline.ts";
 import { createSharedPace } from "../../lib/clock.ts";
 import { newestModern } from "../../protocol/revisions.ts";
+import type { CorrelationOptions } from "../../sessions/pending/limits.ts";
 import type { GatewayContext } from "../context.ts";
-import { createObservedRoute, type PassThroughHandler } from "../passthrough/observed-route.ts";
+import { createObservedRoute, type ObservedRoute } from "../passthrough/observed-route.ts";
 import { createUpstreamHealth, type UpstreamHealth } from "../upstream/http-upstream.ts";
 import {
   isSameUpstream,
@@ -28,7 +29,7 @@ import { createRateGuard } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
 import { createArgumentOverrides, createMemberResolution } from "./member-resolution.ts";
 import { createToolDiscovery } from "./tool-discovery.ts";
-import { messageKinds } from "./message-kinds.ts";
+import { createMessageKinds } from "./message-kinds.ts";
 import { createMessageValidation } from "./message-validation.ts";
 import type { SemanticChecks } from "./semantic-checks.ts";
 import type { ReloadableRouteDeps } from "./route.ts";
@@ -52,7 +53,7 @@ export interface RouteState {
   readonly identity: UpstreamIdentity;
   readonly upstream: OpenUpstream;
   /** Present in observe mode. */
-  readonly passThrough: PassThroughHandler | undefined;
+  readonly observed: ObservedRoute | undefined;
   readonly health: UpstreamHealth;
   readonly rateGuard: Guard | undefined;
   readonly policy: OpenPolicy | undefined;
@@ -68,6 +69,7 @@ export type Closable = Pick<OpenUpstream, "close">;
 export function openRouteState(
   config: RouteConfig,
   before: RouteState | undefined,
+  correlation: CorrelationOptions,
   deps: RouteStateDeps,
   opened: Closable[],
 ): RouteState {
@@ -80,10 +82,10 @@ export function openRouteState(
   if (before !== undefined && isSameUpstream(before.identity, identity)) {
     return { ...before, config, rateGuard, policy };
   }
-  const { upstream, passThrough } = openRouteUpstream(config, deps);
+  const { upstream, observed } = openRouteUpstream(config, correlation, deps);
   opened.push(upstream);
   const health = createUpstreamHealth(config.name, context.metrics, context.clock);
-  return { config, identity, upstream, passThrough, health, rateGuard, policy };
+  return { config, identity, upstream, observed, health, rateGuard, policy };
 }
 
 /** Several gateways share each rate out among them, by the number of those last known to be alive. */
@@ -92,12 +94,17 @@ function openRateGuard({ rates }: RouteConfig, { clock, cluster }: GatewayContex
   return createRateGuard(rates, now);
 }
 
-function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<RouteState, "upstream" | "passThrough"> {
+function openRouteUpstream(
+  config: RouteConfig,
+  correlation: CorrelationOptions,
+  deps: RouteStateDeps,
+): Pick<RouteState, "upstream" | "observed"> {
   const { clock, setTimer, log, newLabel } = deps.context;
   const upstream = openUpstream(config, deps.upstreams);
-  if (config.mode !== "observe" || upstream.http === undefined) return { upstream, passThrough: undefined };
+  if (config.mode !== "observe" || upstream.http === undefined) return { upstream, observed: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
     limits: deps.upstreams.limits,
+    correlation,
     validation: config.validation,
     log,
     clock,
@@ -109,7 +116,7 @@ function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<Rout
     observed.close();
     await upstream.close(reason);
   };
-  return { upstream: { ...upstream, close }, passThrough: observed.handle };
+  return { upstream: { ...upstream, close }, observed };
 }
 
 /** The observer of a route's messages: metrics, and the recorder where one runs. */
@@ -162,7 +169,7 @@ export function routeDepsOf(
       validation.answers,
       ...(rateGuard === undefined ? [] : [rateGuard]),
       concurrencyGuard,
-      messageKinds,
+      createMessageKinds(observer),
       taskOwners,
       validation.schemasLoaded,
       // Before the server is looked up: what it calls is judged, limited and recorded as the real tool.

@@ -86,7 +86,10 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
   function reconfigure(entry: RouteEntry, state: RouteState, interceptors: RouteInterceptors, graceMs: number): void {
     const { route, listChanges } = entry;
     const { policy: before, upstream } = entry.state;
-    if (state.upstream !== upstream) log.info({ route: route.name }, replaced);
+    if (state.upstream !== upstream) {
+      log.info({ route: route.name }, replaced);
+      entry.semantic.forgetServer();
+    }
     entry.state = state;
     logFailure(route, route.reconfigure(routeDepsOf(state, interceptors, entry, deps), { reason: replaced, graceMs }));
     if (before === state.policy) return;
@@ -131,6 +134,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       const entry = entries.get(name) ?? draining.get(name);
       draining.delete(name);
       entry?.correlator.configure(options);
+      state.observed?.configure(options);
       if (entry !== undefined) reconfigure(entry, state, interceptors, graceMs);
       next.set(name, entry ?? createEntry(state, interceptors, options, deps));
     }
@@ -150,7 +154,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       const opened: Closable[] = [];
       try {
         const prepared = Object.values(config.routes).map((route) =>
-          openRouteState(route, entries.get(route.name)?.state, deps, opened),
+          openRouteState(route, entries.get(route.name)?.state, correlationOf(route, config.limits), deps, opened),
         );
         // Made here, where an error leaves everything as it was.
         const steps = new Map(prepared.map(({ config: { name } }) => [name, interceptors(name)]));
@@ -224,8 +228,9 @@ function toTracked({ route, correlator }: RouteEntry) {
   return { name: route.name, statistics: () => correlator.statistics() };
 }
 
-function toTableRoute({ route, state: { config, passThrough, health } }: RouteEntry): TableRoute {
-  return { name: route.name, route, prefixes: config.prefixes, cors: config.cors, passThrough, health };
+function toTableRoute({ route, state: { config, observed, health } }: RouteEntry): TableRoute {
+  const { prefixes, cors } = config;
+  return { name: route.name, route, prefixes, cors, passThrough: observed?.handle, health };
 }
 
 function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationOptions {

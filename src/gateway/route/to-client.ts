@@ -1,6 +1,7 @@
 import type { Exchange } from "../../core/exchange.ts";
 import { type Handler, noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
+import { diagnosticTable } from "../../protocol/diagnostics.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
@@ -71,6 +72,7 @@ export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToC
     // Modern clients take no requests: the call that asks is suspended until its client comes back with the answer.
     const suspended = gateway.suspendedCalls.requestInput(exchange);
     if (suspended !== undefined) return suspended;
+    observer.found(diagnosticTable["direction.request"], exchange);
     const text = "clients of this revision take no requests from servers";
     return Promise.reject(new GatewayError("invalid_message", text));
   }

@@ -20,6 +20,8 @@ export interface Server extends AsyncDisposable {
   usage(): Promise<Usage>;
   /** The same after a full garbage collection. */
   collectedUsage(): Promise<Usage>;
+  /** Watches the delays of its event loop from now on. */
+  watchLoop(): Promise<Usage>;
 }
 
 /** The process that makes the load. */
@@ -118,6 +120,7 @@ async function startServer(
     startMs,
     usage: () => ask("usage"),
     collectedUsage: () => ask("collected usage"),
+    watchLoop: () => ask("watch the event loop"),
     [Symbol.asyncDispose]: async () => {
       endGroup(child);
       await failed.catch(() => {});

@@ -75,7 +75,8 @@ export async function parkCalls(target: Target, count: number): Promise<void> {
   agent.destroy();
 }
 
-async function openSession(target: Target, agent: Agent): Promise<string> {
+/** Opens a session and returns its id. */
+export async function openSession(target: Target, agent: Agent): Promise<string> {
   const params = {
     protocolVersion: "2025-11-25",
     capabilities: {},
@@ -91,7 +92,8 @@ async function openSession(target: Target, agent: Agent): Promise<string> {
   return id;
 }
 
-async function openStream(target: Target, session: string): Promise<IncomingMessage> {
+/** Opens the GET stream of a session. */
+export async function openStream(target: Target, session: string): Promise<IncomingMessage> {
   const headers = { ...postHeaders("legacy", session), accept: "text/event-stream" };
   const answer = await send(target, "GET", headers);
   if (answer.statusCode !== 200) throw new Error(`no stream from ${target.url} (status ${answer.statusCode})`);

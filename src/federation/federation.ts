@@ -2,6 +2,7 @@ import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
 import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
+import { createTurnstile } from "../lib/turnstile.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
@@ -47,6 +48,8 @@ export class Federation {
   readonly onDegraded: FederationDeps["onDegraded"];
   /** What members said about themselves when they were last reached. */
   readonly facts = new Map<string, ServerFacts>();
+  /** A change of a member is checked for every session. */
+  readonly turn = createTurnstile();
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();

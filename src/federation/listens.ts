@@ -95,6 +95,7 @@ export class Listens {
       request,
       changes: new ChangeNotices({
         setTimer: federation.setTimer,
+        turn: federation.turn,
         read: (facts) => wholeList(exchange, facts),
         tell: (capability) => {
           this.#tell(listen, `notifications/${capability}/list_changed`, [], undefined);

@@ -90,6 +90,7 @@ export class FederatedSessionLink implements UpstreamLink {
     });
     this.#changes = new ChangeNotices({
       setTimer: federation.setTimer,
+      turn: federation.turn,
       read: (facts) => this.#router.wholeList(this.#agreement(), facts),
       tell: (capability) => {
         void events.message(createOwnNotification(`notifications/${capability}/list_changed`), undefined, inProcess);

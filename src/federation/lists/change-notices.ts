@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 
 import type { SetTimer } from "../../core/exchange.ts";
+import type { Turnstile } from "../../lib/turnstile.ts";
 import type { FilledPage } from "./list-filler.ts";
 import { type ListFacts, listOfCapability } from "../names/list-facts.ts";
 
@@ -9,6 +10,8 @@ const gatherMs = 250;
 
 export interface ChangeNoticesDeps {
   readonly setTimer: SetTimer;
+  /** All clients hear of a change at the same time, and take turns. */
+  readonly turn: Turnstile;
   /** Reads a whole list as the client would. */
   readonly read: (facts: ListFacts) => Promise<FilledPage["entries"]>;
   /** Tells the client that a list has changed. */
@@ -21,6 +24,7 @@ export class ChangeNotices {
   /** What the client last read, by method. */
   readonly #digests = new Map<string, string>();
   readonly #gathering = new Map<string, () => void>();
+  #isClosed = false;
 
   constructor(deps: ChangeNoticesDeps) {
     this.#deps = deps;
@@ -42,11 +46,14 @@ export class ChangeNotices {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const stop of this.#gathering.values()) stop();
     this.#gathering.clear();
   }
 
   async #check(capability: string): Promise<void> {
+    await this.#deps.turn();
+    if (this.#isClosed) return;
     const facts = listOfCapability(capability);
     const before = facts === undefined ? undefined : this.#digests.get(facts.method);
     // Templates change with resources and are not compared.

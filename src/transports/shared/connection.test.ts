@@ -6,6 +6,7 @@ import { messageOf, notificationOf, requestOf } from "../../../test/support/mess
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { defaultLimits, type Message } from "../../protocol/message.ts";
+import { perTurn } from "../../lib/turnstile.ts";
 import type { ChannelEvents, UpstreamLink } from "../transport.ts";
 import { createSharedLinks } from "./connection.ts";
 
@@ -226,6 +227,37 @@ describe("what a shared server says of itself", () => {
     say({ method: "notifications/tools/list_changed" });
     say({ method: "notifications/message", params: { level: "info", data: "hi" } });
     expect([ann.heard.length, bob.heard.length, new1.heard.length]).toEqual([2, 2, 0]);
+  });
+
+  it("reaches thousands a few per turn of the event loop, and nothing that comes later overtakes it", async () => {
+    const { client, say, last } = bench();
+    const clients = Array.from({ length: 3 * perTurn }, () => client());
+    for (const each of clients) await each.shakeHands();
+    const [lastOne] = clients.slice(-1);
+    say({ method: "notifications/tools/list_changed" });
+    const told = (): number => clients.filter(({ heard }) => heard.length > 0).length;
+    expect(told()).toBe(perTurn);
+    const call = lastOne?.ask("tools/call", { name: "x" }).then(() => lastOne.heard.length);
+    await settled();
+    say({ method: "notifications/message", params: { level: "info", data: "later" } });
+    say({ id: last().id, result: {} });
+    expect(await call).toBe(2);
+    await expect.poll(told).toBe(clients.length);
+    expect(lastOne?.heard).toMatchObject([
+      { method: "notifications/tools/list_changed" },
+      { method: "notifications/message" },
+    ]);
+  });
+
+  it("does not reach those that have left before their turn", async () => {
+    const { client, say } = bench();
+    const clients = Array.from({ length: 2 * perTurn }, () => client());
+    for (const each of clients) await each.shakeHands();
+    const [left] = clients.slice(-1);
+    say({ method: "notifications/tools/list_changed" });
+    await left?.link.close("gone");
+    await expect.poll(() => clients.at(-2)?.heard.length).toBe(1);
+    expect(left?.heard).toEqual([]);
   });
 
   it("of resources reaches those that subscribed to them, or to what they are part of", async () => {

@@ -4,6 +4,7 @@ import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { createSerialQueue, type SerialQueue } from "../../lib/serial-queue.ts";
+import { createTurnstile } from "../../lib/turnstile.ts";
 import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, type ParseLimits, replaceIds, type RequestMessage } from "../../protocol/message.ts";
@@ -116,6 +117,7 @@ class SharedConnection {
   readonly #ids = createIdRewriter<MessageOwner>("legacy");
   /** Which session received a request of the server that is not answered yet, by request id. */
   readonly #serverRequests = new Map<string, SessionLink>();
+  readonly #turn = createTurnstile();
   #handshake: PromiseWithResolvers<Message> | undefined;
   #isInitialized = false;
   #stopLinger: (() => void) | undefined;
@@ -299,7 +301,8 @@ class SharedConnection {
     const initialized = [...this.#sessions].filter(({ isInitialized }) => isInitialized);
     const isUpdate = message.method === "notifications/resources/updated";
     const receivers = isUpdate ? subscribersOf(initialized, memberString(message, "params.uri")) : initialized;
-    for (const session of receivers) session.receiveUnaddressed(message, this.#sessions.size === 1);
+    const isOnlySession = this.#sessions.size === 1;
+    for (const session of receivers) session.receiveUnaddressed(message, isOnlySession, this.#turn());
   }
 
   /** A session to log what belongs to none. */
@@ -393,9 +396,10 @@ class SessionLink implements UpstreamLink, MessageOwner {
     this.#forward(message, this.#pending.byProgressToken(message));
   }
 
-  /** Receives a message that the server addressed to no request. */
-  receiveUnaddressed(message: Message, isOnlySession: boolean): void {
-    this.#forward(message, isOnlySession ? this.#pending.only : undefined);
+  /** Receives a message that the server addressed to no request; what comes later waits until it had its turn. */
+  receiveUnaddressed(message: Message, isOnlySession: boolean, turn?: Promise<void>): void {
+    if (turn === undefined) this.#forward(message, isOnlySession ? this.#pending.only : undefined);
+    else this.#queue(() => turn.then(() => this.#passOn(message, undefined)));
   }
 
   onClosed(error: GatewayError): void {
@@ -404,7 +408,11 @@ class SessionLink implements UpstreamLink, MessageOwner {
   }
 
   #forward(message: Message, related: Exchange | undefined): void {
-    this.#queue(() => this.events.message(message, related, this.#connection.context));
+    this.#queue(() => this.#passOn(message, related));
+  }
+
+  #passOn(message: Message, related: Exchange | undefined): void | Promise<void> {
+    return this.#isClosed ? undefined : this.events.message(message, related, this.#connection.context);
   }
 
   readonly #report = (error: unknown): void => {

@@ -1,5 +1,6 @@
 import type { Exchange } from "../../../core/exchange.ts";
 import type { Guard, Reply } from "../../../core/pipeline.ts";
+import { createTurnstile } from "../../../lib/turnstile.ts";
 import { memberValue } from "../../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../../protocol/message.ts";
 import { parseText } from "../../../protocol/parse.ts";
@@ -26,6 +27,13 @@ export type NotifyClient = (session: Session, message: Message) => void;
  */
 export function createListChanges(route: string, registry: SessionRegistry, tell: NotifyClient): ListChanges {
   const listens = new Map<Exchange, RequestMessage>();
+  const turn = createTurnstile();
+
+  function inTurn(announceOne: () => void): void {
+    const later = turn();
+    if (later === undefined) announceOne();
+    else void later.then(announceOne);
+  }
 
   function opened(exchange: Exchange, { message }: Reply): void {
     const session = registry.forContext(exchange.session);
@@ -37,7 +45,18 @@ export function createListChanges(route: string, registry: SessionRegistry, tell
   }
 
   function announceTo(session: Session): void {
+    if (session.isOver) return;
     for (const list of session.lists) tell(session, changed(list, undefined));
+  }
+
+  function announceOn(exchange: Exchange): void {
+    const request = listens.get(exchange);
+    if (request === undefined) return;
+    const wanted: unknown = memberValue(request, "params.notifications");
+    for (const list of announcedLists) {
+      if (Reflect.get(Object(wanted), `${list}ListChanged`) !== true) continue;
+      void Promise.resolve(exchange.reply?.write(changed(list, request.id.json))).catch(gone);
+    }
   }
 
   return {
@@ -58,14 +77,8 @@ export function createListChanges(route: string, registry: SessionRegistry, tell
       },
     },
     announce: () => {
-      for (const session of registry.sessionsOf(route)) announceTo(session);
-      for (const [exchange, request] of listens) {
-        const wanted: unknown = memberValue(request, "params.notifications");
-        for (const list of announcedLists) {
-          if (Reflect.get(Object(wanted), `${list}ListChanged`) !== true) continue;
-          void Promise.resolve(exchange.reply?.write(changed(list, request.id.json))).catch(gone);
-        }
-      }
+      for (const session of registry.sessionsOf(route)) inTurn(() => announceTo(session));
+      for (const exchange of listens.keys()) inTurn(() => announceOn(exchange));
     },
     announceTo,
   };

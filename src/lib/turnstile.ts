@@ -1,0 +1,39 @@
+/** So many per turn delay nobody noticeably. */
+export const perTurn = 100;
+
+/** Says when its caller may go on: now (undefined), or in a later turn of the event loop. */
+export type Turnstile = () => Promise<void> | undefined;
+
+/**
+ * Creates a turnstile that lets a bounded number of callers pass per turn of the event loop, in order. Telling
+ * ten thousand sessions at once would hold up everybody else. Needed by bench streams: "longest pause while all hear of
+ * a change".
+ */
+export function createTurnstile(): Turnstile {
+  let passed = 0;
+  let waiting: (() => void)[] = [];
+  let isTurning = false;
+
+  function turn(): void {
+    const next = waiting.slice(0, perTurn);
+    waiting = waiting.slice(perTurn);
+    passed = next.length;
+    isTurning = passed > 0;
+    if (isTurning) setImmediate(turn);
+    for (const pass of next) pass();
+  }
+
+  return () => {
+    if (!isTurning) {
+      isTurning = true;
+      setImmediate(turn);
+    }
+    if (passed < perTurn && waiting.length === 0) {
+      passed += 1;
+      return undefined;
+    }
+    return new Promise((resolve) => {
+      waiting.push(resolve);
+    });
+  };
+}

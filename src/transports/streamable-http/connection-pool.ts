@@ -4,7 +4,7 @@ import { buildConnector, Client, type Dispatcher, errors } from "undici";
 
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
 import { CallQueue } from "./call-queue.ts";
-import { skipInterimResponses } from "./interim-responses.ts";
+import { prepareUpstreamSocket } from "./upstream-socket.ts";
 
 /** A request to an upstream. */
 export interface UpstreamRequest extends Dispatcher.DispatchOptions {
@@ -174,7 +174,7 @@ function secureConnector(timeout: number, tls: ConnectionPoolOptions["tls"]): Co
   return (options, callback) => {
     open(options, (...outcome) => {
       const [, socket] = outcome;
-      if (socket !== null) skipInterimResponses(socket);
+      if (socket !== null) prepareUpstreamSocket(socket);
       callback(...outcome);
     });
   };
@@ -196,7 +196,7 @@ function plainConnector(connectMs: number): Connector {
     function connected(): void {
       clearTimeout(timer);
       socket.off("error", failed);
-      skipInterimResponses(socket);
+      prepareUpstreamSocket(socket);
       callback(null, socket);
     }
 

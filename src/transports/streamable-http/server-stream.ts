@@ -5,7 +5,7 @@ import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream that reconnects by itself. */
 export interface ServerStream {
-  /** Resolves when the upstream has accepted or refused it, after a second at the latest. */
+  /** Resolves when the upstream has accepted or refused it, after some seconds at the latest. */
   readonly opened: Promise<void>;
   close(): void;
 }
@@ -20,12 +20,13 @@ export interface ResumeOptions {
 
 const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
-/** Long enough for a busy server; what it sends before it has accepted the stream is lost. */
-const openTimeoutMs = 250;
-/** For servers that send no headers before their first event: the wait shows nothing. */
-const silentOpenTimeoutMs = 50;
-/** Upstreams whose last stream sent no headers in time. */
-const silentEndpoints = new WeakSet<HttpEndpoint>();
+/**
+ * How long requests wait for the stream, by how the upstream opened its streams so far. What a server sends before it has
+ * accepted the stream is lost, so one that sends headers at once is given time to do so on a busy machine; a server that
+ * sends none before its first event would only cost its clients the wait.
+ */
+const openTimeoutMs = { unknown: 2000, prompt: 5000, silent: 50 } as const;
+const openingOf = new WeakMap<HttpEndpoint, "prompt" | "silent">();
 
 /**
  * Opens the stream for messages outside any request (MCP 2025-03-26 and later, "Listening for Messages from the
@@ -48,9 +49,9 @@ export function openServerStream(
   const opened = Promise.withResolvers<void>();
   let isWaiting = once === undefined;
   const stopWaiting = isWaiting
-    ? setTimer(silentEndpoints.has(endpoint) ? silentOpenTimeoutMs : openTimeoutMs, () => {
+    ? setTimer(openTimeoutMs[openingOf.get(endpoint) ?? "unknown"], () => {
         isWaiting = false;
-        silentEndpoints.add(endpoint);
+        if (!openingOf.has(endpoint)) openingOf.set(endpoint, "silent");
         opened.resolve();
       })
     : undefined;
@@ -101,7 +102,7 @@ export function openServerStream(
     reader = new ResponseReader(
       {
         onHeaders: (status, headers) => {
-          if (isWaiting) silentEndpoints.delete(endpoint);
+          if (isWaiting) openingOf.set(endpoint, "prompt");
           settleOpened();
           isAvailable =
             (status === 200 && isEventStreamResponse(headers)) || mayRetryCredentials(status, credentialHeaders);

@@ -21,6 +21,8 @@ export interface Reply {
   readonly challenge?: Challenge;
   /** A policy refused the message, and this is the answer that its sender gets instead. */
   readonly isRefusal?: true;
+  /** The message was refused as if what it names did not exist. */
+  readonly isHidden?: true;
   /** The input requests in this result passed the pipeline before they were put into it. */
   readonly hasCheckedInputRequests?: true;
 }

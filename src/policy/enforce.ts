@@ -103,7 +103,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     if (evaluator.hidesNames) {
       notFound.observe(forwarded, request, reply.message, isOpen(forwarded.reply));
       // An unknown name and a hidden one must not be told apart by the server's words.
-      if (isNotFound(request, reply.message)) return notFound.replyFor(forwarded, request);
+      if (isNotFound(forwarded, request, reply.message)) return notFound.replyFor(forwarded, request);
     }
     return andThen(checkResponse(subject, reply, memory), (outcome) => {
       if (outcome.type === "refuse") return writeRefusal(subject, outcome.refusal, outcome.decisionId);

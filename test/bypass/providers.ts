@@ -3,6 +3,9 @@ import { type MockAuthZenPolicy, startMockAuthZen } from "../../src/policy/testi
 import { allowRequest, denyRequest, startMockPingAuthorize } from "../../src/policy/testing/mock-ping-authorize.ts";
 import { open } from "./vault.ts";
 
+/** A lane makes hundreds of decisions at once, also on a busy machine. */
+const patience = "1m";
+
 type Policy = NonNullable<ConfigInput["policy"]>;
 
 /** A policy that is in force, with the decision point that it asks. */
@@ -148,7 +151,7 @@ async function authZen(
   const mock = await startMockAuthZen({ policy });
   return {
     asked: () => mock.requests.length,
-    policy: { authzen: { declaredMappings: "ignore", ...settings, url: mock.url } },
+    policy: { authzen: { declaredMappings: "ignore", connectionTimeout: patience, ...settings, url: mock.url } },
     [Symbol.asyncDispose]: () => mock.close(),
   };
 }
@@ -168,7 +171,12 @@ async function pingAuthorize(
   return {
     asked: () => mock.requests.length,
     policy: {
-      pingAuthorize: { serviceUrl: mock.url, sharedSecret: secret.value, secretHeaderName: secret.header },
+      pingAuthorize: {
+        serviceUrl: mock.url,
+        sharedSecret: secret.value,
+        secretHeaderName: secret.header,
+        connectionTimeout: patience,
+      },
     },
     [Symbol.asyncDispose]: () => mock.close(),
   };

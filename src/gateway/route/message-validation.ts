@@ -50,6 +50,14 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
     return new GatewayError(error, text, data === undefined ? {} : { details: data });
   }
 
+  const messageProblem = (exchange: Exchange): GatewayError | undefined =>
+    problemOf(
+      exchange,
+      exchange.message,
+      exchange.direction,
+      semantic === undefined ? noChecks : { semantic: () => semantic.ofMessage(exchange) },
+    );
+
   return {
     schemasLoaded:
       schemas === undefined
@@ -59,13 +67,7 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
             return next(exchange);
           },
     messages: {
-      enter: (exchange) =>
-        problemOf(
-          exchange,
-          exchange.message,
-          exchange.direction,
-          semantic === undefined ? noChecks : { semantic: () => semantic.ofMessage(exchange) },
-        ),
+      enter: messageProblem,
       answered: (_exchange, reply) => reply,
       failed: () => {},
     },
@@ -75,10 +77,14 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
         const { message: answer } = reply;
         const { message: request } = exchange;
         if (answer === undefined || request.kind !== "request") return reply;
-        const problem = problemOf(exchange, answer, reverseDirection(exchange.direction), {
-          requestMethod: request.method,
-          ...(semantic === undefined ? {} : { semantic: () => semantic.ofAnswer(exchange, answer) }),
-        });
+        // With an unknown name the message would have come as far as to be judged itself.
+        const problem =
+          reply.isHidden === true
+            ? messageProblem(exchange)
+            : problemOf(exchange, answer, reverseDirection(exchange.direction), {
+                requestMethod: request.method,
+                ...(semantic === undefined ? {} : { semantic: () => semantic.ofAnswer(exchange, answer) }),
+              });
         if (problem !== undefined) throw problem;
         return reply;
       },

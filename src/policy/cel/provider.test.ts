@@ -100,8 +100,40 @@ describe("rules in order", () => {
   });
 
   it("can hide by rule", () => {
-    const policy: RulesInput = { rules: [{ deny: 'mcp.tool == "x"', hide: true, code: "no_x" }] };
+    const policy: RulesInput = { rules: [{ deny: 'mcp.tool == "x"', hide: true, code: "no_x" }, { allow: "true" }] };
     expect(inShort(asked(policy, toolCall("x")))).toBe("hidden no_x rules[0]");
+  });
+
+  it.each<[string, NonNullable<RulesInput["rules"]>, string]>([
+    ["what no rule allows", [{ allow: 'mcp.tool == "open"' }], "forbidden no_rule_allows"],
+    ["refused arguments", [{ deny: "mcp.arguments.n > 1", code: "big" }, { allow: "true" }], "forbidden big"],
+    ["the beginning of names", [{ deny: 'mcp.tool.startsWith("hid")', code: "hid" }], "forbidden hid"],
+    ["others that are hidden", [{ deny: 'mcp.tool != "open"', hide: true }], "hidden"],
+    ["a rule that fails", [{ deny: "mcp.arguments.missing == 1" }], "forbidden rule_failed"],
+    ["a rule about the name itself", [{ allow: 'mcp.tool == "hidden"' }, { allow: "true" }], "hidden hidden"],
+    [
+      "a scope for the name itself",
+      [{ allow: 'mcp.tool == "hidden"', requireScope: ["s"] }],
+      "forbidden no_rule_allows",
+    ],
+  ])("answers a hidden name like one that does not exist: %s", (_, others, expected) => {
+    const call = toolCall("hidden", { n: 2 });
+    const byList = asked({ tools: { deny: ["hidden"] }, rules: others }, call);
+    const byRule = asked({ rules: [{ deny: 'mcp.tool == "hidden"', hide: true, code: "hidden" }, ...others] }, call);
+    for (const decision of [byList, byRule]) expect(inShort(decision)).toContain(expected);
+  });
+
+  it("hides everything alike that a list does not allow", () => {
+    const policy: RulesInput = { tools: { allow: ["open"] }, rules: [{ allow: 'mcp.tool == "open"' }] };
+    for (const name of ["hidden", "absent"]) expect(inShort(asked(policy, toolCall(name)))).toBe("hidden hidden -");
+  });
+
+  it("takes as much of a rate for a hidden name as for one that does not exist", () => {
+    const rate = { perSecond: 0.001, burst: 1, by: "principal.id" };
+    const { ask } = celPolicy({ tools: { deny: ["hidden"] }, rules: [{ allow: "true", rate }] });
+    expect(inShort(ask(toolCall("hidden")))).toContain("hidden");
+    expect(inShort(ask(toolCall("unknown")))).toContain("rate");
+    expect(inShort(ask(toolCall("hidden")))).toContain("rate");
   });
 });
 

@@ -32,6 +32,7 @@ import {
   type OrderedRule,
   type RuleSet,
 } from "./rules.ts";
+import { withUnlistedName } from "./unlisted-name.ts";
 import { createNameVisibility } from "./visibility.ts";
 
 export interface CelDeps {
@@ -62,6 +63,8 @@ interface EvaluationPlan {
   /** The member names that these rules read. */
   readonly names: ReadNames;
 }
+
+type Denial = Extract<Decision, { readonly effect: "deny" }>;
 
 /** The plan for the responses to a planned request; the `memory` of its decision. */
 class ResponsePlan {
@@ -105,14 +108,15 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     { rules, fallback }: Pick<EvaluationPlan, "rules" | "fallback">,
     carried: Carried,
     startedAt: number,
+    onRule = onStep,
   ): Decision {
     const bindings = new Bindings(subject, set.needs);
-    const trace: RuleTrace[] | undefined = onStep === undefined ? undefined : [];
+    const trace: RuleTrace[] | undefined = onRule === undefined ? undefined : [];
     const result = decide(rules, set.rules.length, bindings, fallback, trace);
-    if (onStep !== undefined) trace?.forEach(onStep);
+    if (onRule !== undefined) trace?.forEach(onRule);
     const decided = (changed: RuleSetResult): Decision => toDecision(changed, set, clock.now() - startedAt, carried);
     if (result.effects.length === 0) return decided(result);
-    const applyEffects = set === calls ? applyRequestEffects : applyResponseEffects;
+    const applyEffects = set === results ? applyResponseEffects : applyRequestEffects;
     let applied: AppliedEffects;
     try {
       applied = applyEffects(subject.message, result.effects, bindings);
@@ -145,8 +149,21 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     };
   }
 
-  function refuse(refusal: PolicyRefusal, startedAt: number, ...notes: string[]): Decision {
+  function refuse(refusal: PolicyRefusal, startedAt: number, ...notes: string[]): Denial {
     return { effect: "deny", refusal, explanation: explain(name, notes, clock.now() - startedAt) };
+  }
+
+  /**
+   * Denies a request about a hidden name like one about a similar name that does not exist: for the same reason if the rules
+   * refuse that one, and otherwise as unknown. It also costs as much of every rate.
+   */
+  function refuseHidden(subject: InspectedMessage, hidden: Denial, startedAt: number): Decision {
+    const unlisted = subject.message.kind === "request" ? withUnlistedName(subject) : undefined;
+    if (unlisted === undefined || names.isHidden(unlisted)) return hidden;
+    const { evaluation, names: read } = createPlan(unlisted);
+    const carried = { memory: undefined, names: read };
+    const decision = evaluation.decision ?? evaluate(unlisted, calls, evaluation, carried, startedAt, () => {});
+    return { ...hidden, ...(decision.effect === "deny" ? { refusal: decision.refusal } : { names: decision.names }) };
   }
 
   function evaluateRequest(subject: InspectedMessage): Decision {
@@ -158,11 +175,13 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     if ((plan?.hasTarget ?? target !== undefined) && hasOtherArguments(message))
       return refuse(argumentsNotObject, startedAt);
     if (plan?.isHidden ?? names.isHidden(subject))
-      return refuse(hiddenRefusal, startedAt, "the name is hidden from this caller");
-    const { decision, ...rest } = plan?.evaluation ?? unplanned(calls, message.method);
-    if (decision !== undefined) return decision;
+      return refuseHidden(subject, refuse(hiddenRefusal, startedAt, "the name is hidden from this caller"), startedAt);
+    const { decision: known, ...rest } = plan?.evaluation ?? unplanned(calls, message.method);
     const carried = { memory: plan?.response, names: plan === undefined ? allNames : plan.names };
-    return evaluate(subject, calls, rest, carried, startedAt);
+    const decision = known ?? evaluate(subject, calls, rest, carried, startedAt);
+    return decision.effect === "deny" && decision.refusal.kind === "hidden"
+      ? refuseHidden(subject, decision, startedAt)
+      : decision;
   }
 
   function evaluateResponse(subject: InspectedMessage, { memory }: PolicyCall): Decision {

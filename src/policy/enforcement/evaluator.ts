@@ -122,10 +122,13 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
   function toOutcome(subject: InspectedMessage, decision: Decision): CheckOutcome {
     const { explanation } = decision;
     const { message, phase } = subject;
-    if (decision.effect === "deny") return deny(subject, decision.refusal, explanation);
-    const { change, memory, names } = decision;
-    const ambiguity = phase === "request" ? ambiguityRefusal(message, names) : undefined;
+    const isDenied = decision.effect === "deny";
+    // A hidden name is refused for what an unknown one would be refused for.
+    if (isDenied && decision.refusal.kind !== "hidden") return deny(subject, decision.refusal, explanation);
+    const ambiguity = phase === "request" ? ambiguityRefusal(message, decision.names) : undefined;
     if (ambiguity !== undefined) return refuse(subject, ambiguity.reason, ambiguity);
+    if (isDenied) return deny(subject, decision.refusal, explanation);
+    const { change, memory } = decision;
     if (change === undefined) {
       if (onDecision !== undefined) report(subject, phase, "allow", explanation);
       return { type: "pass", message, memory };

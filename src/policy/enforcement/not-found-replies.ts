@@ -2,7 +2,7 @@ import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type ErrorBody, errorMessage } from "../../core/reply.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
-import { memberString, memberValue } from "../../protocol/json/read.ts";
+import { memberInteger, memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { revisions } from "../../protocol/revisions.ts";
@@ -35,6 +35,7 @@ export function createNotFoundReplies(): NotFoundReplies {
   };
 }
 
+const methodNotFound = -32601;
 /** A longer answer says more than "not found". */
 const maxBytes = 2048;
 const isErrorSlot = slotOf("result.isError");
@@ -53,9 +54,9 @@ const vocabulary: ReadonlySet<string> = new Set(
 /**
  * Whether a response says that the name in its request is unknown, and nothing else: an error, or the error result of a
  * tool, that consists of the name and words for "not found". The error result of a tool has to say that it is about a tool:
- * `lookup: not found` is what the tool `lookup` has found.
+ * `lookup: not found` is what the tool `lookup` has found. One of several servers says its own name for it.
  */
-export function isNotFound(request: RequestMessage, message: Message): boolean {
+export function isNotFound({ tracking }: Exchange, request: RequestMessage, message: Message): boolean {
   if (message.kind !== "error") {
     // Checked on every result, so on the bytes alone.
     const isError = message.kind === "result" ? (message.outline.spans[isErrorSlot] ?? -1) : -1;
@@ -65,6 +66,13 @@ export function isNotFound(request: RequestMessage, message: Message): boolean {
   const name = nameOf(request);
   const text = message.kind === "error" ? memberString(message, "error.message") : onlyText(message);
   if (name === undefined || name === "" || text === undefined) return false;
+  // A server without completions or subscriptions says so whatever the name is.
+  if (message.kind === "error" && memberInteger(message, "error.code") === methodNotFound) return true;
+  const own = tracking.upstream?.name ?? "";
+  return saysNotFound(request, text, name) || (own !== "" && own !== name && saysNotFound(request, text, own));
+}
+
+function saysNotFound(request: RequestMessage, text: string, name: string): boolean {
   const said = withoutName(text, name).toLowerCase();
   if (!wording.test(said) || (request.method === "tools/call" && !/\btool\b/u.test(said))) return false;
   return (said.match(/[\p{L}\p{N}]+/gu) ?? []).every((word) => vocabulary.has(word) || /^32\d{3}$/u.test(word));
@@ -108,7 +116,7 @@ function specError({ revision }: Exchange, request: RequestMessage): ErrorBody {
       return { code, message: "Resource not found", ...(uri === undefined ? {} : { data: { uri } }) };
     }
     case undefined: {
-      if (method !== "completion/complete") return { code: -32601, message: `Method not found: ${method}` };
+      if (method !== "completion/complete") return { code: methodNotFound, message: `Method not found: ${method}` };
       const { name, uri } = Object(memberValue(request, "params.ref")) as Readonly<Record<string, unknown>>;
       return invalidParams(`Unknown reference: ${String(name ?? uri)}`);
     }

@@ -50,7 +50,8 @@ export function createRefusalWriter(
 
   function write(subject: InspectedMessage, refusal: PolicyRefusal, decisionId: string): Reply {
     const { message, exchange } = subject;
-    if (refusal.kind === "hidden" && message.kind === "request") return notFound.replyFor(exchange, message);
+    if (refusal.kind === "hidden" && message.kind === "request")
+      return { ...notFound.replyFor(exchange, message), isHidden: true };
     const { coazCode, pingStatus } = kindFacts[refusal.kind];
     const error = toError(subject, refusal, decisionId);
     if (profile === "ping") {

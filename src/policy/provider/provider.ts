@@ -62,7 +62,13 @@ export type Decision =
       readonly names?: KnownNames | undefined;
       readonly explanation: Explanation;
     }
-  | { readonly effect: "deny"; readonly refusal: PolicyRefusal; readonly explanation: Explanation };
+  | {
+      readonly effect: "deny";
+      readonly refusal: PolicyRefusal;
+      /** For `hidden`: the names that a decision about a name that does not exist would depend on. */
+      readonly names?: KnownNames | undefined;
+      readonly explanation: Explanation;
+    };
 
 /**
  * `hidden` looks exactly like a name that does not exist; `scope` asks for a token with more scopes; `rate` asks to wait;

@@ -114,11 +114,15 @@ describe("the playground of the admin API", () => {
       event: "failed",
       data: expect.stringContaining("4030") as string,
     });
-    const slow = await call("count_slowly", { to: 2, delay_ms: 1 });
-    const events = [];
-    for (let event = await slow.stream.next(); event !== undefined; event = await slow.stream.next())
-      events.push(event.event);
-    expect(events).toEqual(expect.arrayContaining(["progress", "done"]));
+    const slow = await call("count_slowly", { to: 20, delay_ms: 1 });
+    const namesOn = async (stream: typeof slow.stream) => {
+      const names = [];
+      for (let event = await stream.next(); event !== undefined; event = await stream.next()) names.push(event.event);
+      return names;
+    };
+    expect(await namesOn(slow.stream)).toEqual(expect.arrayContaining(["progress", "done"]));
+    // Of any amount of progress no more is kept.
+    expect(await namesOn(await admin.stream(`/playground/calls/${slow.id}`))).toEqual(["progress", "done"]);
     const booking = await call("book_berth", { ship: "Ada", nights: 2 });
     // A call that waits for a person reports progress, so that nothing on the way gives it up.
     const after = async (stream: typeof booking.stream) => {

@@ -2,19 +2,28 @@ import * as z from "zod";
 
 import { GatewayError } from "../../errors.ts";
 import type { FilterCondition } from "../../recorder/contract.ts";
+import { readsBodies } from "../../recorder/filter/condition.ts";
 import { parseTrafficFilter } from "../../recorder/filter/parse.ts";
 import type { WindowQuery } from "./queries/traffic-queries.ts";
+import type { Caller } from "./sign-in.ts";
 
 /** A filter, in the language of `headgate traffic`. */
 export const filterField = z.string().max(2000).optional().describe("A filter, as for `headgate traffic`.");
 
-/** The condition of a filter; undefined if there is none. */
-export function conditionOf(filter: string | undefined, now: number): FilterCondition | undefined {
+/** The condition of a filter; undefined if there is none. Who may not read messages may not search them either. */
+export function conditionOf(filter: string | undefined, now: number, caller: Caller): FilterCondition | undefined {
   if (filter === undefined || filter.trim() === "") return undefined;
   const parsed = parseTrafficFilter(filter, { now });
-  if (parsed.ok) return parsed.condition;
-  const { message, at } = parsed.problem;
-  throw new GatewayError("invalid_params", `filter: ${message}`, { details: { at } });
+  if (!parsed.ok) {
+    const { message, at } = parsed.problem;
+    throw new GatewayError("invalid_params", `filter: ${message}`, { details: { at } });
+  }
+  if (readsBodies(parsed.condition) && !caller.rights.includes("bodies"))
+    throw new GatewayError(
+      "insufficient_scope",
+      `${caller.name} may not read messages, so the filter cannot search them`,
+    );
+  return parsed.condition;
 }
 
 /** A week, as long as recordings are kept by default. */
@@ -27,7 +36,7 @@ export const windowQuery = z.strictObject({
 });
 
 /** The window that a query names, up to now. */
-export function windowOf({ filter, minutes }: z.output<typeof windowQuery>, now: number): WindowQuery {
-  const where = conditionOf(filter, now);
+export function windowOf({ filter, minutes }: z.output<typeof windowQuery>, now: number, caller: Caller): WindowQuery {
+  const where = conditionOf(filter, now, caller);
   return { from: now - minutes * 60_000, to: now + 1, ...(where === undefined ? {} : { where }) };
 }

@@ -46,6 +46,8 @@ export interface PlayCall {
 }
 
 const maxEntries = 1000;
+/** Questions that wait for an answer at once. */
+const maxQuestions = 100;
 /** Long enough for a person who answers a question. */
 const callMs = 600_000;
 
@@ -75,11 +77,14 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
   let asked = 0;
 
   function tell(event: PlayEvent): void {
-    events.push(event);
+    // Of progress only the newest is kept: a server may report any amount of it.
+    const isUpdate = event.type === "progress" && events.at(-1)?.type === "progress";
+    events.splice(isUpdate ? -1 : events.length, 1, event);
     for (const listener of listeners) listener(event);
   }
 
-  function ask(questionParams: unknown): Promise<PlayAnswer> {
+  async function ask(questionParams: unknown): Promise<PlayAnswer> {
+    if (questions.size >= maxQuestions) return { action: "cancel" };
     const question = String(++asked);
     return new Promise((resolve) => {
       questions.set(question, resolve);

@@ -21,7 +21,7 @@ export const followTraffic = defineEventStream({
     exchanges: z.strictObject({ exchanges: z.array(exchangeSchema) }),
     omitted: z.strictObject({ count: z.number() }),
   },
-  handle: async ({ query, signal }, { queries, clock }, sink) => {
+  handle: async ({ query, caller, signal }, { queries, clock }, sink) => {
     let omitted = 0;
     let isBehind = false;
     let isReady = false;
@@ -45,6 +45,6 @@ export const followTraffic = defineEventStream({
       omitted = 0;
     }
 
-    await queries.follow(conditionOf(query.filter, clock.wall()), send, signal);
+    await queries.follow(conditionOf(query.filter, clock.wall(), caller), send, signal);
   },
 });

@@ -71,8 +71,16 @@ export const followCall = defineEventStream({
   },
   handle: async ({ path, signal }, { calls }, sink) => {
     const over = Promise.withResolvers<void>();
+    let isBehind = false;
+    const catchUp = async (): Promise<void> => {
+      isBehind = true;
+      await sink.drained().catch(() => {});
+      isBehind = false;
+    };
     const stop = calls.get(path.id).listen((event) => {
-      sink.send(event.type, event);
+      // Progress that a slow reader has not seen yet is outdated.
+      if (isBehind && event.type === "progress") return;
+      if (!sink.send(event.type, event)) void catchUp();
       if (event.type === "done" || event.type === "failed") over.resolve();
     });
     await Promise.race([over.promise, once(signal, "abort")]);

@@ -99,10 +99,10 @@ export const startReplay = defineEndpoint({
   query: nothing,
   body: windowQuery.extend({ route: routeName, text: z.string().max(1_000_000).describe("The policy as YAML.") }),
   result: z.strictObject({ job: z.string() }),
-  handle: ({ body: { route, text, ...window } }, deps) => {
+  handle: ({ body: { route, text, ...window }, caller }, deps) => {
     routeOf(route, deps);
     const policy = parsePolicy(text);
-    const { where, ...times } = windowOf(window, deps.clock.wall());
+    const { where, ...times } = windowOf(window, deps.clock.wall(), caller);
     const ofRoute = { type: "is", field: "route", value: route } as const;
     const query = { ...times, where: { type: "all", of: where === undefined ? [ofRoute] : [ofRoute, where] } } as const;
     const job: ReplayJob = { done: 0 };

@@ -32,8 +32,8 @@ export const listExchanges = defineEndpoint({
       .describe("The `next` of the previous page."),
   }),
   result: z.strictObject({ exchanges: z.array(exchangeSchema).readonly(), next: z.string().optional() }),
-  handle: ({ query: { filter, cursor, ...rest } }, { queries, clock }) => {
-    const where = conditionOf(filter, clock.wall());
+  handle: ({ query: { filter, cursor, ...rest }, caller }, { queries, clock }) => {
+    const where = conditionOf(filter, clock.wall(), caller);
     return queries.exchanges({
       ...rest,
       ...(where === undefined ? {} : { where }),
@@ -92,8 +92,8 @@ export const listSessions = defineEndpoint({
   pathSchema: nothing,
   query: windowQuery,
   result: z.strictObject({ sessions: z.array(sessionSchema).readonly() }),
-  handle: async ({ query }, { queries, clock }) => ({
-    sessions: await queries.sessions(windowOf(query, clock.wall())),
+  handle: async ({ query, caller }, { queries, clock }) => ({
+    sessions: await queries.sessions(windowOf(query, clock.wall(), caller)),
   }),
 });
 
@@ -107,7 +107,7 @@ export const getFigures = defineEndpoint({
   pathSchema: nothing,
   query: windowQuery,
   result: figuresSchema,
-  handle: ({ query }, { queries, clock }) => queries.figures(windowOf(query, clock.wall())),
+  handle: ({ query, caller }, { queries, clock }) => queries.figures(windowOf(query, clock.wall(), caller)),
 });
 
 async function findOperation(id: string, { queries }: AdminDeps): Promise<OperationFrames> {

@@ -1,4 +1,4 @@
-// Installs the Debian packages that the end-to-end tests use: databases, proxies and browsers that are not ours. Does
+// Installs the Debian packages that the end-to-end tests use: databases, proxies, shells and browsers that are not ours. Does
 // nothing where they are there; without the rights to install it says what to do and fails.
 //   node scripts/system-parts.ts
 import { existsSync, globSync } from "node:fs";
@@ -18,6 +18,8 @@ const parts: readonly Part[] = [
   { name: "nginx", package: "nginx-light", marks: ["/usr/sbin/nginx"] },
   { name: "Redis", package: "redis-server", marks: ["/usr/bin/redis-server"] },
   { name: "LuaJIT", package: "luajit", marks: ["/usr/bin/luajit"] },
+  { name: "zsh", package: "zsh", marks: ["/usr/bin/zsh", "/bin/zsh"] },
+  { name: "fish", package: "fish", marks: ["/usr/bin/fish"] },
   { name: "Chromium", package: "chromium", marks: ["/usr/bin/chromium"] },
 ];
 

@@ -12,6 +12,11 @@ const headerOption = {
 } as const;
 
 const connectionOptions = {
+  url: {
+    type: "string",
+    value: "URL",
+    text: `Endpoint of the server; may also stand first, without \`--url\`. Default: ${defaultEndpoint}.`,
+  },
   header: headerOption,
   socket: {
     type: "string",
@@ -24,12 +29,6 @@ const connectionOptions = {
     text: "Give up if the server responds to nothing for this long, such as `5m`. Default: `60s`. A tool may take longer than that.",
   },
 } as const satisfies OptionTable;
-
-const urlOption = {
-  type: "string",
-  value: "URL",
-  text: `Endpoint of the server. Default: ${defaultEndpoint}.`,
-} as const;
 
 const clientExits = ["ok", "failed", "usage", "unauthorized", "unreachable", "refused"] as const;
 
@@ -61,8 +60,8 @@ export const clientCommands = {
   },
   call: {
     usage: [
-      "call NAME [KEY=VALUE]… [--url URL] [--header NAME:VALUE]… [--answer JSON]… [--json]",
-      "call NAME --args JSON [--url URL]",
+      "call [URL] NAME [KEY=VALUE]… [--header NAME:VALUE]… [--answer JSON]… [--json]",
+      "call [URL] NAME --args JSON",
       "call NAME [KEY=VALUE]… -- COMMAND [ARGS…]",
     ],
     summary: "call a tool and print its result",
@@ -72,7 +71,7 @@ export const clientCommands = {
       "If the tool asks a question (elicitation), you are prompted on the terminal. `--answer` answers in advance; repeat it for several questions, in order. Without a terminal or an answer, the question is declined.",
     ],
     options: {
-      url: urlOption,
+      ...connectionOptions,
       args: { type: "string", value: "JSON", text: "All arguments as one JSON object." },
       answer: {
         type: "string",
@@ -80,7 +79,6 @@ export const clientCommands = {
         value: "JSON",
         text: "Answer to a question of the tool, as a JSON object. Repeatable.",
       },
-      ...connectionOptions,
       json: { type: "boolean", text: "Print the whole result as JSON." },
     },
     examples: [
@@ -92,7 +90,7 @@ export const clientCommands = {
       },
       {
         text: "Lists and objects as JSON",
-        command: `headgate call search tags:='["new","open"]' --url http://127.0.0.1:8484/tickets/mcp`,
+        command: `headgate call http://127.0.0.1:8484/tickets/mcp search tags:='["new","open"]'`,
       },
       { text: "In a script", command: "headgate call add a=2 b=3 --json | jq .structuredContent.sum" },
     ],
@@ -101,17 +99,21 @@ export const clientCommands = {
   resources: {
     usage: [
       "resources [URL] [--header NAME:VALUE]… [--json]",
-      "resources read URI [--url URL] [--json]",
+      "resources [URL] read URI [--json]",
       "resources [read URI] [--json] -- COMMAND [ARGS…]",
     ],
     summary: "list the resources and resource templates of a server, or read one",
     about: [
       "Lists resources and resource templates with their URIs. `read` prints the content of one: texts as they are, data as one line each.",
     ],
-    options: { url: urlOption, ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
+    options: { ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
     examples: [
       { text: "List what can be read behind the local gateway", command: "headgate resources" },
       { text: "Read one", command: "headgate resources read harbor://tides/today" },
+      {
+        text: "Read one behind a route",
+        command: "headgate resources http://127.0.0.1:8484/files/mcp read file:///notes.md",
+      },
     ],
     exits: clientExits,
     exitTexts: { refused: "The server returned an error, or has no such resource." },
@@ -119,12 +121,12 @@ export const clientCommands = {
   prompts: {
     usage: [
       "prompts [URL] [--header NAME:VALUE]… [--json]",
-      "prompts get NAME [KEY=VALUE]… [--url URL] [--json]",
+      "prompts [URL] get NAME [KEY=VALUE]… [--json]",
       "prompts [get NAME [KEY=VALUE]…] [--json] -- COMMAND [ARGS…]",
     ],
     summary: "list the prompts of a server, or get one",
     about: ["Lists prompts with their arguments. `get` fills in the arguments and prints the messages."],
-    options: { url: urlOption, ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
+    options: { ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
     examples: [
       { text: "List the prompts behind the local gateway", command: "headgate prompts" },
       { text: "Get one, with an argument", command: "headgate prompts get greet name=Ann" },

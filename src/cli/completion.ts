@@ -32,7 +32,7 @@ interface CompletedOption {
 function completedCommands(): readonly CompletedCommand[] {
   return (Object.keys(commands) as CommandName[]).map((name) => {
     const { usage, summary, options }: Command = commands[name];
-    const verbs = usage.flatMap((line) => /^\S+ ([a-z]+)(?: |$)/u.exec(line)?.[1] ?? []);
+    const verbs = usage.flatMap((line) => /^\S+ (?:\[URL\] )?([a-z]+)(?: |$)/u.exec(line)?.[1] ?? []);
     return {
       name,
       summary,
@@ -103,7 +103,8 @@ ${list.join("\n")}
 ${cases.join("\n")}
   esac
 }
-compdef _headgate headgate
+# As a file in fpath, the first call comes while it is loaded.
+if [[ $funcstack[1] == _headgate ]]; then _headgate "$@"; else compdef _headgate headgate; fi
 `;
 }
 

@@ -74,6 +74,16 @@ describe("headgate call", () => {
 });
 
 describe("client commands", () => {
+  it("take the URL of the server as the first word or as --url", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    const [called, listed] = await Promise.all([
+      headgate(["call", gateway.url, "add", "a=2", "b=40"]),
+      headgate(["tools", "--url", gateway.url]),
+    ]);
+    expect([called.exitCode, called.stdout]).toEqual([0, expect.stringContaining("42")]);
+    expect([listed.exitCode, listed.stdout]).toEqual([0, expect.stringContaining("add a=NUMBER b=NUMBER")]);
+  });
+
   it("talk to a gateway on a Unix socket", async () => {
     using folder = testFolder();
     const socket = `${folder.path}/headgate.sock`;

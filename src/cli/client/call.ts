@@ -4,7 +4,7 @@ import type { CallToolResult, Client, ContentBlock, Progress, Tool } from "@mode
 
 import { closestName } from "../../lib/closest-name.ts";
 import { createPrompt, isTty, type PromptIo } from "../io.ts";
-import { type ClientTarget, parseTarget, withClient } from "./client.ts";
+import { type ClientTarget, parseTarget, takeUrl, withClient } from "./client.ts";
 import { type commands, exitCodes } from "../commands.ts";
 import { type CommandArguments, defineCommand, UsageError } from "../define-command.ts";
 import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
@@ -37,12 +37,13 @@ export const call = defineCommand("call", async (args, io: PromptIo) => {
 });
 
 function parseCall({ values, positionals, program }: CommandArguments<typeof commands.call.options>): ParsedCall {
-  const [name, ...words] = positionals;
+  const { url, rest } = takeUrl(positionals, values.url);
+  const [name, ...words] = rest;
   if (name === undefined) throw new UsageError("the name of a tool is missing");
   if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args exclude each other");
   return {
     name,
-    target: parseTarget({ ...values, url: values.url, headers: values.header, program }),
+    target: parseTarget({ ...values, url, headers: values.header, program }),
     answers: (values.answer ?? []).map(parseAnswer),
     json: values.json === true,
     arguments:

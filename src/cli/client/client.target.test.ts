@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { UsageError } from "../define-command.ts";
-import { parseTarget, formatTarget, type TargetArguments } from "./client.ts";
+import { parseTarget, formatTarget, takeUrl, type TargetArguments } from "./client.ts";
 
 function parse(words: Partial<TargetArguments>) {
   return parseTarget({ url: undefined, headers: undefined, program: undefined, ...words });
@@ -42,5 +42,24 @@ describe("parseTarget", () => {
     [{ headers: ["a:b\nc: d"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
   ])("refuses %j without repeating secrets", (words, problem) => {
     expect(() => parse(words)).toThrow(new UsageError(problem));
+  });
+});
+
+describe("takeUrl", () => {
+  const url = "https://mcp.example.com/mcp";
+
+  it.each([
+    [[url], undefined, url, []],
+    [[url, "add", "a=1"], undefined, url, ["add", "a=1"]],
+    [["add", "a=1"], url, url, ["add", "a=1"]],
+    [["read", "https://example.com/page"], undefined, undefined, ["read", "https://example.com/page"]],
+    [["HTTP://host/mcp", "get"], undefined, "HTTP://host/mcp", ["get"]],
+    [[], undefined, undefined, []],
+  ])("of %j with --url %j", (words, option, expected, rest) => {
+    expect(takeUrl(words, option)).toEqual({ url: expected, rest });
+  });
+
+  it("takes one only", () => {
+    expect(() => takeUrl([url, "add"], url)).toThrow(UsageError);
   });
 });

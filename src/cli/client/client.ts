@@ -295,6 +295,17 @@ export interface TargetArguments {
   readonly program: readonly string[] | undefined;
 }
 
+/** The words of a command without the URL of its server, which is the first of them or an option. */
+export function takeUrl(
+  words: readonly string[],
+  option: string | undefined,
+): { readonly url: string | undefined; readonly rest: readonly string[] } {
+  const [first = "", ...rest] = words;
+  if (!/^https?:/iu.test(first)) return { url: option, rest: words };
+  if (option !== undefined) throw new UsageError("the URL is given twice; leave out --url, or the first word");
+  return { url: first, rest };
+}
+
 /** The server that the arguments name; the local gateway by default. */
 export function parseTarget({ url: text, headers = [], socket, timeout, program }: TargetArguments): ClientTarget {
   if (program !== undefined) {

@@ -6,24 +6,19 @@ import { defineCommand, UsageError } from "../define-command.ts";
 import { isTty, type PromptIo } from "../io.ts";
 import { printable, printableLine, table, widthOf, wrap } from "../text-layout.ts";
 import { formatBlock } from "./call.ts";
-import { parseTarget, serverHeading, withClient } from "./client.ts";
+import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
 import { counted, toJson } from "./resources.ts";
 import { parsePairs } from "./tool-arguments.ts";
 
 /** `headgate prompts`: lists the prompts of a server, or gets one with its arguments filled in. */
 export const prompts = defineCommand("prompts", async ({ values, positionals, program }, io: PromptIo) => {
-  const [first, ...others] = positionals;
-  const isGet = first === "get";
-  const [name, ...words] = isGet ? others : [];
-  if (isGet && name === undefined) throw new UsageError("get needs the name of a prompt");
-  if (!isGet && others.length > 0) throw new UsageError("expected one URL");
+  const { url, rest } = takeUrl(positionals, values.url);
+  const [verb, name, ...words] = rest;
+  if (verb !== undefined && verb !== "get")
+    throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`get\``);
+  if (verb !== undefined && name === undefined) throw new UsageError("get needs the name of a prompt");
   const args = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
-  const target = parseTarget({
-    ...values,
-    url: isGet ? values.url : (first ?? values.url),
-    headers: values.header,
-    program,
-  });
+  const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     const list = client.getServerCapabilities()?.prompts === undefined ? [] : (await client.listPrompts()).prompts;
     if (name === undefined) {

@@ -5,15 +5,16 @@ import { defineCommand, UsageError } from "../define-command.ts";
 import { isTty, type PromptIo } from "../io.ts";
 import { printable, printableLine, wrap, widthOf } from "../text-layout.ts";
 import { notShown } from "./call.ts";
-import { parseTarget, serverHeading, withClient } from "./client.ts";
+import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
 
 /** `headgate resources`: lists the resources and resource templates of a server, or reads one of them. */
 export const resources = defineCommand("resources", async ({ values, positionals, program }, io: PromptIo) => {
-  const isRead = positionals[0] === "read";
-  const [word, ...rest] = isRead ? positionals.slice(1) : positionals;
-  if (rest.length > 0) throw new UsageError(isRead ? "read takes one URI" : "expected one URL");
-  if (isRead && word === undefined) throw new UsageError("read needs the URI of a resource");
-  const [uri, url = values.url] = isRead ? [word] : [undefined, word];
+  const { url, rest } = takeUrl(positionals, values.url);
+  const [verb, uri, ...others] = rest;
+  if (verb !== undefined && verb !== "read")
+    throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`read\``);
+  if (others.length > 0) throw new UsageError("read takes one URI");
+  if (verb !== undefined && uri === undefined) throw new UsageError("read needs the URI of a resource");
   const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     if (uri !== undefined) {

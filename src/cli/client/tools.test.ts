@@ -54,9 +54,9 @@ count_slowly [to=INTEGER] [delay_ms=INTEGER]
   });
 
   it.each<[readonly string[], string]>([
-    [["a", "b"], "expected one URL"],
     [["nonsense"], "`nonsense` is not an http or https URL"],
-    [["--url", "http://x"], "unknown option --url"],
+    [["http://x", "add"], "`add` is not an http or https URL"],
+    [["http://x", "--url", "http://y"], "the URL is given twice; leave out --url, or the first word"],
   ])("refuses %j in words", async (args, problem) => {
     expect(await runCommand(tools, args)).toEqual({
       exitCode: 2,

@@ -1,6 +1,6 @@
 import type { Tool } from "@modelcontextprotocol/client";
 
-import { parseTarget, serverHeading, withClient } from "./client.ts";
+import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
 import { counted } from "./resources.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
@@ -11,8 +11,8 @@ import { printable, printableLine, table, textWidth, widthOf, wrap } from "../te
 
 /** `headgate tools`: lists the tools of a server with their arguments, as `headgate call` takes them. */
 export const tools = defineCommand("tools", async ({ values, positionals, program }, io: PromptIo) => {
-  const [url, ...rest] = positionals;
-  if (rest.length > 0) throw new UsageError("expected one URL");
+  const { url, rest } = takeUrl(positionals, values.url);
+  if (rest[0] !== undefined) throw new UsageError(`\`${rest[0]}\` is not an http or https URL`);
   const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     const list = await client.listTools();

@@ -79,15 +79,15 @@ function startupMessage(
   if (isDemo) {
     const client = { mcpServers: { headgate: { type: "http", url: first } } };
     const isDefault = config.listen.port === 8484;
-    const target = isDefault ? "" : ` --url ${first}`;
+    const target = isDefault ? "" : `${first} `;
     lines.push(
       "",
       "  This is the demo server. To connect a client, paste:",
       `    ${JSON.stringify(client)}`,
       "",
       "  Call a tool through the gateway, in another terminal:",
-      `    ${command} call add a=2 b=40${target}`,
-      `    ${command} call count_slowly${target}`,
+      `    ${command} call ${target}add a=2 b=40`,
+      `    ${command} call ${target}count_slowly`,
       "",
       "  Put it in front of your own server:",
       `    ${command} run --upstream https://example.com/mcp`,

@@ -151,6 +151,6 @@ export function formatBytes(bytes: number): string {
   return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power] ?? "B"}`;
 }
 
-function padOrCut(text: string, columns: number): string {
+export function padOrCut(text: string, columns: number): string {
   return text.length > columns ? `${text.slice(0, columns - 1)}…` : text.padEnd(columns);
 }

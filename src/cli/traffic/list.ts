@@ -2,18 +2,10 @@ import { type Colors, colorsFor, isTty } from "../io.ts";
 import { exitCodes } from "../commands.ts";
 import { UsageError } from "../define-command.ts";
 import { openReader } from "./recordings.ts";
-import {
-  exchangeHeads,
-  formatBytes,
-  formatDate,
-  formatExchange,
-  formatMs,
-  listLayout,
-  type ListLayout,
-} from "./format.ts";
+import { exchangeHeads, formatBytes, formatDate, formatExchange, formatMs, listLayout, padOrCut } from "./format.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 import type { StatsRow, StoreStats } from "../../recorder/store/store-contract.ts";
-import { printableLine } from "../text-layout.ts";
+import { printableLine, wrap } from "../text-layout.ts";
 
 /** `headgate traffic [FILTER]`: one page of exchanges. */
 export async function listTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
@@ -31,7 +23,7 @@ export async function listTraffic({ values, filter }: TrafficRequest, io: Traffi
     for (const exchange of page.exchanges) io.out(`${JSON.stringify(exchange)}\n`);
   } else {
     const colors = colorsFor(io);
-    const layout = layoutFor(io);
+    const layout = listLayout(columnsOf(io));
     if (page.exchanges.length === 0) io.err(`no matching exchanges in ${reader.location}\n`);
     else if (isTty(io.stdout)) io.out(`${exchangeHeads(colors, layout)}\n`);
     for (const exchange of page.exchanges) io.out(`${formatExchange(exchange, colors, layout)}\n`);
@@ -44,7 +36,7 @@ export async function listTraffic({ values, filter }: TrafficRequest, io: Traffi
 export async function followTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   const colors = colorsFor(io);
-  const layout = layoutFor(io);
+  const layout = listLayout(columnsOf(io));
   const stop = new AbortController();
   void io.stopped?.().then(() => {
     stop.abort();
@@ -62,20 +54,20 @@ export async function followTraffic({ values, filter }: TrafficRequest, io: Traf
 export async function showStats({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   const stats = await reader.stats(filter.where);
-  io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, colorsFor(io)));
+  io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, colorsFor(io), columnsOf(io)));
   return exitCodes.ok.code;
 }
 
-/** The layout for the terminal, or for the `COLUMNS` that a user asks for. */
-function layoutFor({ stdout, env }: TrafficIo): ListLayout {
+/** The columns of the terminal, or the `COLUMNS` that a user asks for; undefined where nobody looks at columns. */
+function columnsOf({ stdout, env }: TrafficIo): number | undefined {
   const asked = Number(env["COLUMNS"]);
-  const columns = isTty(stdout) ? Reflect.get(stdout ?? {}, "columns") : undefined;
-  if (Number.isSafeInteger(asked) && asked > 0) return listLayout(asked);
-  return listLayout(typeof columns === "number" ? columns : undefined);
+  if (Number.isSafeInteger(asked) && asked > 0) return asked;
+  const columns: unknown = isTty(stdout) ? Reflect.get(stdout ?? {}, "columns") : undefined;
+  return typeof columns === "number" ? columns : undefined;
 }
 
 /** Totals, what is missing, and a table of methods and targets. */
-function formatStats(stats: StoreStats, colors: Colors): string {
+function formatStats(stats: StoreStats, colors: Colors, columns: number | undefined): string {
   const { location, exchanges, frames, bytes, lost, omitted, redacted, oldest, newest, unindexed } = stats;
   const span = oldest === undefined || newest === undefined ? "" : `, ${formatDate(oldest)} to ${formatDate(newest)}`;
   const missing = [
@@ -84,14 +76,20 @@ function formatStats(stats: StoreStats, colors: Colors): string {
     redacted === 0 ? undefined : `${redacted} values were redacted`,
     unindexed === 0 ? undefined : `${unindexed} frames are not in the text index yet`,
   ].filter((part) => part !== undefined);
-  const head = `${location}\n${exchanges} exchanges, ${frames} frames, ${formatBytes(bytes)}${span}\n`;
-  const notes = missing.length === 0 ? "" : `${missing.join("; ")}\n`;
-  return `${head}${notes}${stats.rows.length === 0 ? "" : `\n${rowsTable(stats.rows, colors)}`}`;
+  const head = `${exchanges} exchanges, ${frames} frames, ${formatBytes(bytes)}${span}`;
+  const texts = [location, head, ...(missing.length === 0 ? [] : [missing.join("; ")])];
+  const lines = columns === undefined ? texts : texts.flatMap((text) => wrap(text, columns));
+  return `${lines.join("\n")}\n${stats.rows.length === 0 ? "" : `\n${formatRows(stats.rows, colors, columns)}`}`;
 }
 
 const statsHeads = ["ROUTE", "METHOD AND TARGET", "COUNT", "ERRORS", "REFUSED", "P50", "P95", "P99", "MAX", "BYTES"];
+/** Columns that are left out where there is no room for all, the first of them first. */
+const spare = ["P99", "P95", "BYTES", "MAX"];
+/** What the names of routes and targets may be cut to before columns are left out. */
+const leastNames = [10, 24] as const;
 
-function rowsTable(rows: readonly StatsRow[], colors: Colors): string {
+/** A table with a row for each method and target, as wide as the terminal at most. */
+export function formatRows(rows: readonly StatsRow[], colors: Colors, columns: number | undefined): string {
   const cells = rows.map(({ route, method, target, count, errors, refused, p50Ms, p95Ms, p99Ms, maxMs, bytes }) => [
     printableLine(route),
     printableLine(target === undefined ? method : `${method} ${target}`),
@@ -103,12 +101,33 @@ function rowsTable(rows: readonly StatsRow[], colors: Colors): string {
   ]);
   const all = [statsHeads, ...cells];
   const widths = statsHeads.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const shown = fitColumns(widths, columns);
   const lines = all.map((row) =>
-    row
-      .map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+    shown
+      .map(({ column, width }) => {
+        const cell = row[column] ?? "";
+        return column < leastNames.length ? padOrCut(cell, width) : cell.padStart(width);
+      })
       .join("  ")
       .trimEnd(),
   );
   const [first = "", ...others] = lines;
   return `${[colors.bold(first), ...others].join("\n")}\n`;
+}
+
+/** The columns that fit, with their widths: names are cut first, then figures left out. */
+function fitColumns(widths: readonly number[], columns = Infinity): readonly { column: number; width: number }[] {
+  let shown = widths.map((width, column) => ({ column, width }));
+  const excess = (): number => shown.reduce((sum, { width }) => sum + width + 2, -2) - columns;
+  for (const head of spare) {
+    const reserve = leastNames.reduce((sum, least, column) => sum + Math.max(0, (widths[column] ?? 0) - least), 0);
+    if (excess() <= reserve) break;
+    shown = shown.filter(({ column }) => statsHeads[column] !== head);
+  }
+  for (const [column, least] of leastNames.entries()) {
+    const over = excess();
+    const width = widths[column] ?? 0;
+    if (over > 0) shown = shown.with(column, { column, width: Math.max(Math.min(width, least), width - over) });
+  }
+  return shown;
 }

@@ -4,7 +4,7 @@ import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
 import { createTurnstile } from "../lib/turnstile.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
-import type { Message } from "../protocol/message.ts";
+import type { Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./names/advertised-names.ts";
 import { capabilityOf, createEntryReader, type EntryReader } from "./lists/catalogue-entries.ts";
@@ -32,6 +32,13 @@ export interface ListSource {
   lookUp(exchange: Exchange, facts: ListFacts, members: readonly string[]): Promise<void>;
 }
 
+/** What the policy leaves of a list for the caller of an exchange; undefined if nothing. */
+export type FilterList = (
+  exchange: Exchange,
+  request: RequestMessage,
+  list: ResultMessage,
+) => MaybePromise<Message | undefined>;
+
 const none: readonly Target[] = [];
 /** Members that are asked in turn for a URI that nobody lists: one request must not become many. */
 const maxAsked = 8;
@@ -50,6 +57,8 @@ export class Federation {
   readonly facts = new Map<string, ServerFacts>();
   /** A change of a member is checked for every session. */
   readonly turn = createTurnstile();
+  /** Tells which changes of lists a caller can see; undefined where no policy decides. */
+  filterList: FilterList | undefined;
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();

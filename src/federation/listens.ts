@@ -10,10 +10,11 @@ import { cancelledError, type UpstreamLink } from "../transports/transport.ts";
 import { ChangeNotices } from "./lists/change-notices.ts";
 import type { Federation } from "./federation.ts";
 import type { ListFacts } from "./names/list-facts.ts";
-import type { FilledPage } from "./lists/list-filler.ts";
+import type { CatalogueEntry } from "./lists/catalogue-entries.ts";
 import { taskTarget, withAdvertisedTasks } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
+import type { Router } from "./router.ts";
 import { serverInfoOf } from "./server-facts.ts";
 
 export interface ListensDeps {
@@ -21,7 +22,7 @@ export interface ListensDeps {
   readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
   /** Sends a message to the client of a listen request. */
   readonly deliver: (message: Message, related: Exchange, member: string | undefined) => void | Promise<void>;
-  readonly wholeList: (exchange: Exchange, facts: ListFacts) => Promise<FilledPage["entries"]>;
+  readonly lists: Pick<Router, "wholeList" | "isVisible">;
   readonly expire: (member: string, capability: string) => void;
   readonly onError: (error: GatewayError) => void;
 }
@@ -89,14 +90,15 @@ export class Listens {
     const wanted: unknown = memberValue(request, "params.notifications");
     if (!isObject(wanted)) throw new GatewayError("invalid_params", "params.notifications must be an object");
     const filters = this.#split(exchange, wanted);
-    const { federation, wholeList } = this.#deps;
+    const { federation, lists } = this.#deps;
     const listen: Listen = {
       exchange,
       request,
       changes: new ChangeNotices({
         setTimer: federation.setTimer,
         turn: federation.turn,
-        read: (facts) => wholeList(exchange, facts),
+        read: (facts) => lists.wholeList(exchange, facts),
+        isVisible: (facts, entries) => lists.isVisible(exchange, facts, entries),
         tell: (capability) => {
           this.#tell(listen, `notifications/${capability}/list_changed`, [], undefined);
         },
@@ -134,8 +136,16 @@ export class Listens {
         else reject(cancelledError(reason));
       });
       for (const part of listen.members) this.#start(part);
+      for (const key of listen.honoured.lists) void listen.changes.remember(listKeys[key] ?? "");
       if (listen.members.length === 0) this.#acknowledge(listen);
     });
+  }
+
+  /** A client has read a list. Requests do not say whose listen request is from the same client. */
+  listed({ principal }: Exchange, facts: ListFacts, entries: readonly CatalogueEntry[] | undefined): void {
+    for (const { exchange, changes } of this.#open) {
+      if (exchange.principal.id === principal.id) changes.listedBySomebody(facts, entries);
+    }
   }
 
   /** Handles a message of a member on the stream of a listen request. */

@@ -47,12 +47,15 @@ export class FederatedRequestLink implements UpstreamLink {
     this.#router = new Router(federation, {
       linkOf,
       catalogueOf: (member, exchange) => this.#catalogueOf(member, exchange),
+      listed: (exchange, facts, entries) => {
+        this.#listens.listed(exchange, facts, entries);
+      },
     });
     this.#listens = new Listens({
       federation,
       linkOf,
       deliver: (message, related, member) => events.message(message, related, inProcess, member),
-      wholeList: (exchange, facts) => this.#router.wholeList(exchange, facts),
+      lists: this.#router,
       expire: (member, capability) => {
         this.#expire(member, capability);
       },

@@ -2,20 +2,23 @@ import type { Exchange } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
-import { isPromise, type MaybePromise } from "../lib/is-promise.ts";
+import { isObject } from "../lib/is-object.ts";
+import { andThen, isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import { slotOf } from "../protocol/json/outline.ts";
-import { memberString } from "../protocol/json/read.ts";
+import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { revisions } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import type { Target } from "./names/advertised-names.ts";
 import type { Catalogue } from "./lists/catalogue.ts";
+import type { CatalogueEntry } from "./lists/catalogue-entries.ts";
 import { type Federation, type ListSource, subjectOf } from "./federation.ts";
 import { type ListFacts, listFactsOf } from "./names/list-facts.ts";
 import { type FilledPage, ListFiller } from "./lists/list-filler.ts";
 import { withAdvertisedTasks, withReference, withString } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
+import { createOwnExchange, createOwnRequest } from "./member-requests.ts";
 import { mentionedUris } from "./names/mentioned-uris.ts";
 import { serverInfoOf } from "./server-facts.ts";
 import { showsEntry } from "./names/view.ts";
@@ -28,8 +31,8 @@ export interface MemberLinks {
   catalogueOf(member: MemberOptions, exchange: Exchange): Catalogue;
   /** A request begins to run at a member; the returned function is called when it is over. */
   began?(exchange: Exchange, member: MemberOptions): () => void;
-  /** The client has read a whole list in one page. */
-  listed?(facts: ListFacts, entries: FilledPage["entries"]): void;
+  /** The client reads a list: the whole one in one page, or undefined where there is more. */
+  listed(exchange: Exchange, facts: ListFacts, entries: readonly CatalogueEntry[] | undefined): void;
 }
 
 /** Takes requests to the members that they are about: everything that both eras have in common. */
@@ -76,8 +79,8 @@ export class Router implements ListSource {
   }
 
   /** The whole list as this client would read it, for comparing. */
-  async wholeList(exchange: Exchange, facts: ListFacts): Promise<FilledPage["entries"]> {
-    const entries: FilledPage["entries"][number][] = [];
+  async wholeList(exchange: Exchange, facts: ListFacts): Promise<readonly CatalogueEntry[]> {
+    const entries: CatalogueEntry[] = [];
     let page = await this.#filler.fill(exchange, facts, undefined);
     entries.push(...page.entries);
     while (page.next !== undefined) {
@@ -85,6 +88,21 @@ export class Router implements ListSource {
       entries.push(...page.entries);
     }
     return entries;
+  }
+
+  /** Whether the policy lets the caller of an exchange see one of these entries. */
+  isVisible(like: Exchange, facts: ListFacts, entries: readonly CatalogueEntry[]): MaybePromise<boolean> {
+    const { filterList, entryTarget } = this.#federation;
+    if (filterList === undefined) return true;
+    const request = createOwnRequest(like, facts.method);
+    const exchange = createOwnExchange(like, request);
+    exchange.tracking.entryTarget = entryTarget;
+    const list = resultMessage(request.id, `{${formatEntries(facts, entries)}}`);
+    return andThen(filterList(exchange, request, list), (filtered) => {
+      const shown: unknown = filtered === undefined ? undefined : memberValue(filtered, "result");
+      const left: unknown = isObject(shown) ? shown[facts.member] : undefined;
+      return Array.isArray(left) && left.length > 0;
+    });
   }
 
   #toTarget(exchange: Exchange, message: RequestMessage, target: Target | undefined): Promise<Reply> {
@@ -145,7 +163,7 @@ export class Router implements ListSource {
       throw new GatewayError("invalid_params", "params.cursor is not one of this list; read the list from its start");
     const page = await this.#filler.fill(exchange, facts, place);
     for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded);
-    if (place === undefined && page.next === undefined) this.#links.listed?.(facts, page.entries);
+    if (place === undefined) this.#links.listed(exchange, facts, page.next === undefined ? page.entries : undefined);
     return { message: resultMessage(message.id, this.#formatPage(exchange, facts, page)) };
   }
 
@@ -166,13 +184,17 @@ export class Router implements ListSource {
     ];
     const members = [
       ...(isModern ? ['"resultType":"complete"'] : []),
-      `"${facts.member}":[${entries.map(({ json }) => json).join(",")}]`,
+      formatEntries(facts, entries),
       ...(next === undefined ? [] : [`"nextCursor":${JSON.stringify(cursors.write(exchange, facts.method, next))}`]),
       ...(isModern ? [`"ttlMs":${ttlMs}`, `"cacheScope":"${isPublic && ttlMs > 0 ? "public" : "private"}"`] : []),
       ...(meta.length === 0 ? [] : [`"_meta":{${meta.join(",")}}`]),
     ];
     return `{${members.join(",")}}`;
   }
+}
+
+function formatEntries({ member }: ListFacts, entries: readonly CatalogueEntry[]): string {
+  return `"${member}":[${entries.map(({ json }) => json).join(",")}]`;
 }
 
 const taskSlots = [

@@ -84,7 +84,7 @@ export class FederatedSessionLink implements UpstreamLink {
           if (token !== undefined) this.#progress.delete(token);
         };
       },
-      listed: (facts, entries) => {
+      listed: (_exchange, facts, entries) => {
         this.#changes.listed(facts, entries);
       },
     });
@@ -92,6 +92,7 @@ export class FederatedSessionLink implements UpstreamLink {
       setTimer: federation.setTimer,
       turn: federation.turn,
       read: (facts) => this.#router.wholeList(this.#agreement(), facts),
+      isVisible: (facts, entries) => this.#router.isVisible(this.#agreement(), facts, entries),
       tell: (capability) => {
         void events.message(createOwnNotification(`notifications/${capability}/list_changed`), undefined, inProcess);
       },

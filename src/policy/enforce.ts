@@ -151,6 +151,21 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     };
 }
 
+/**
+ * Creates the function that leaves of a list what a caller may see, for lists that nobody asked for: no decision about it is
+ * reported. Undefined if there may be nothing.
+ */
+export function createListFilter(
+  options: Omit<EnforcementOptions, "onDecision" | "refusals">,
+): (exchange: Exchange, request: RequestMessage, list: Message) => MaybePromise<Message | undefined> {
+  if (options.mode === "shadow") return (_exchange, _request, list) => list;
+  const evaluator = createEvaluator({ ...options, onDecision: undefined, isEnforced: true });
+  return (exchange, request, list) =>
+    andThen(filterListPage(InspectedMessage.answering(exchange, request, list), evaluator), (outcome) =>
+      outcome.type === "refuse" ? undefined : outcome.message,
+    );
+}
+
 /** Refuses a URI that the server could read as another name than the policy does. */
 function uriRefusal(message: Message, method: string): PolicyRefusal | undefined {
   if (message.kind !== "request") return undefined;

@@ -83,25 +83,43 @@ describe.each([newestLegacy, newestModern])("several servers, with a client of %
     await expect(client.callTool("third__x")).rejects.toThrow(/Unknown tool/u);
   });
 
-  it("tells a client that a list has changed when it has", async () => {
+  it("tells a client that a list has changed when what it may see has", async () => {
     const changing = () => {
-      const server = createToolServer({ name: "changing", tools: ["x"] });
-      server.registerTool("grow", {}, () => {
-        server.registerTool("grown", {}, () => ({ content: [] }));
-        return { content: [] };
+      const server = createToolServer({ name: "changing", tools: ["x"], prompts: ["p"] });
+      const content = { content: [] };
+      const add = (tool: string) => {
+        server.registerTool(tool, {}, () => content);
+        return content;
+      };
+      server.registerTool("hide", {}, () => add("secret"));
+      server.registerTool("grow", {}, () => add("grown"));
+      server.registerTool("prompt", {}, () => {
+        server.registerPrompt("another", {}, () => ({ messages: [] }));
+        return content;
       });
       return server;
     };
     await using gateway = await openGateway({
       routes: { all: { upstreams: { changing: { server: changing }, other: small("other", "x") } } },
+      policy: { lists: [{ id: "hidden", deny: 'entry.original == "secret"' }] },
     });
     await using client = await connect(gateway, revision);
-    if (revision === newestModern) await client.sdk.listen({ toolsListChanged: true });
+    const told = (kind: string): number =>
+      client.notified.filter(({ method }) => method === `notifications/${kind}/list_changed`).length;
+    if (revision === newestModern) await client.sdk.listen({ toolsListChanged: true, promptsListChanged: true });
     expect(await client.listTools()).not.toContain("changing__grown");
+    await client.callTool("changing__hide");
+    // Told after the change that is not.
+    await client.callTool("changing__prompt");
+    await eventually(() => {
+      expect(told("prompts")).toBe(1);
+    });
     await client.callTool("changing__grow");
     await eventually(() => {
-      expect(client.notified.map(({ method }) => method)).toContain("notifications/tools/list_changed");
+      expect(told("tools")).toBe(1);
     });
-    expect(await client.listTools()).toContain("changing__grown");
+    const tools = await client.listTools();
+    expect(tools).toContain("changing__grown");
+    expect(tools).not.toContain("changing__secret");
   });
 });

@@ -1,9 +1,8 @@
-import { createHash } from "node:crypto";
-
 import type { SetTimer } from "../../core/exchange.ts";
 import type { Turnstile } from "../../lib/turnstile.ts";
-import type { FilledPage } from "./list-filler.ts";
-import { type ListFacts, listOfCapability } from "../names/list-facts.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
+import type { CatalogueEntry } from "./catalogue-entries.ts";
+import { type ListFacts, listsOfCapability } from "../names/list-facts.ts";
 
 /** How long changes of several members are gathered. */
 const gatherMs = 250;
@@ -12,31 +11,55 @@ export interface ChangeNoticesDeps {
   readonly setTimer: SetTimer;
   /** All clients hear of a change at the same time, and take turns. */
   readonly turn: Turnstile;
-  /** Reads a whole list as the client would. */
-  readonly read: (facts: ListFacts) => Promise<FilledPage["entries"]>;
+  /** Reads a whole list as the client would, before policy. */
+  readonly read: (facts: ListFacts) => Promise<readonly CatalogueEntry[]>;
+  /** Whether the client may see one of these entries. */
+  readonly isVisible: (facts: ListFacts, entries: readonly CatalogueEntry[]) => MaybePromise<boolean>;
   /** Tells the client that a list has changed. */
   readonly tell: (capability: string) => void;
 }
 
-/** Tells a client about changed lists: once for changes at the same time, and only if what it can read has changed. */
+/** Tells a client about changed lists: once for changes at the same time, and only if what it can see has changed. */
 export class ChangeNotices {
   readonly #deps: ChangeNoticesDeps;
-  /** What the client last read, by method. */
-  readonly #digests = new Map<string, string>();
+  /** What the client knows, by method. */
+  readonly #known = new Map<string, readonly CatalogueEntry[]>();
   readonly #gathering = new Map<string, () => void>();
   #isClosed = false;
+  /** Counts changes, so that a list that was read meanwhile is not taken for the one before. */
+  #changes = 0;
 
   constructor(deps: ChangeNoticesDeps) {
     this.#deps = deps;
   }
 
-  /** The client has read a whole list. */
-  listed({ method }: ListFacts, entries: FilledPage["entries"]): void {
-    this.#digests.set(method, digestOf(entries));
+  /** The client has read a whole list, or only a part of one. */
+  listed({ method }: ListFacts, entries: readonly CatalogueEntry[] | undefined): void {
+    if (entries === undefined) this.#known.delete(method);
+    else this.#known.set(method, entries);
+  }
+
+  /** The client, or another one of the same caller, has read a list: what this one knows is certain only if both agree. */
+  listedBySomebody({ method }: ListFacts, entries: readonly CatalogueEntry[] | undefined): void {
+    const known = this.#known.get(method);
+    if (known === undefined) return;
+    if (entries === undefined || differencesOf(known, entries).length > 0) this.#known.delete(method);
+  }
+
+  /** Takes the lists of a capability as they are now for those that the client knows. */
+  async remember(capability: string): Promise<void> {
+    const before = this.#changes;
+    await Promise.allSettled(
+      listsOfCapability(capability).map(async (facts) => {
+        const entries = await this.#deps.read(facts);
+        if (before === this.#changes) this.#known.set(facts.method, entries);
+      }),
+    );
   }
 
   /** A member says that its list has changed, or has come or gone. */
   changed(capability: string): void {
+    this.#changes++;
     if (this.#gathering.has(capability)) return;
     const stop = this.#deps.setTimer(gatherMs, () => {
       this.#gathering.delete(capability);
@@ -54,26 +77,34 @@ export class ChangeNotices {
   async #check(capability: string): Promise<void> {
     await this.#deps.turn();
     if (this.#isClosed) return;
-    const facts = listOfCapability(capability);
-    const before = facts === undefined ? undefined : this.#digests.get(facts.method);
-    // Templates change with resources and are not compared.
-    if (facts === undefined || before === undefined || capability === "resources") {
-      this.#deps.tell(capability);
-      return;
-    }
+    const known = listsOfCapability(capability).filter(({ method }) => this.#known.has(method));
+    const changed = await Promise.all(known.map((facts) => this.#hasChanged(facts)));
+    // Of a client that has read nothing it is not known what it has.
+    if (known.length === 0 || changed.includes(true)) this.#deps.tell(capability);
+  }
+
+  async #hasChanged(facts: ListFacts): Promise<boolean> {
+    const before = this.#known.get(facts.method) ?? [];
     try {
-      const now = digestOf(await this.#deps.read(facts));
-      if (now === before) return;
-      this.#digests.set(facts.method, now);
+      const now = await this.#deps.read(facts);
+      this.#known.set(facts.method, now);
+      const differences = differencesOf(before, now);
+      return differences.length > 0 && (await this.#deps.isVisible(facts, differences));
     } catch {
       // A list that cannot be read has changed for its reader.
+      this.#known.delete(facts.method);
+      return true;
     }
-    this.#deps.tell(capability);
   }
 }
 
-function digestOf(entries: FilledPage["entries"]): string {
-  const hash = createHash("sha256");
-  for (const { json } of entries) hash.update(json).update("\n");
-  return hash.digest("base64url");
+/** The entries that only one of two lists has; all of them where only the order differs. */
+function differencesOf(before: readonly CatalogueEntry[], now: readonly CatalogueEntry[]): readonly CatalogueEntry[] {
+  if (before.length === now.length && before.every(({ json }, index) => json === now[index]?.json)) return [];
+  const [old, current] = [before, now].map((entries) => new Set(entries.map(({ json }) => json)));
+  const differing = [
+    ...before.filter(({ json }) => current?.has(json) !== true),
+    ...now.filter(({ json }) => old?.has(json) !== true),
+  ];
+  return differing.length > 0 ? differing : now;
 }

@@ -54,9 +54,9 @@ export function listFactsOf(method: string): ListFacts | undefined {
   return byMethod.get(method);
 }
 
-/** The list whose change a notification reports; of the lists of resources, the one of resources. */
-export function listOfCapability(capability: string): ListFacts | undefined {
-  return rows.find((row) => row.capability === capability);
+/** The lists whose change the notification of a capability reports. */
+export function listsOfCapability(capability: string): readonly ListFacts[] {
+  return rows.filter((row) => row.capability === capability);
 }
 
 /** The list of a method of ours. */

@@ -156,6 +156,7 @@ export function routeDepsOf(
       for (const diagnostic of diagnostics) observer.found(diagnostic, exchange);
     },
   });
+  if (upstream.federation !== undefined) upstream.federation.filterList = policy?.filterList;
   const memberResolution = upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)];
   return {
     serving: { eras: "both", supported: [newestModern] },

@@ -5,7 +5,7 @@ import type { Interceptor } from "../../core/pipeline.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
 import { type OnFailOpen, withDeadline, withFailOpen } from "../../policy/provider/fail-open.ts";
 import type { DecisionListener } from "../../policy/provider/decision-event.ts";
-import { createEnforcement } from "../../policy/enforce.ts";
+import { createEnforcement, createListFilter } from "../../policy/enforce.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -37,6 +37,8 @@ export interface PolicyDeps {
 /** The enforced policy of a route. */
 export interface OpenPolicy {
   readonly step: Interceptor;
+  /** What a caller may see of a list that nobody asked for. */
+  readonly filterList: ReturnType<typeof createListFilter>;
   close(): Promise<void>;
 }
 
@@ -76,6 +78,7 @@ export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | u
         onDecision?.(event);
       },
     }),
+    filterList: createListFilter({ provider, mode, newDecisionId, limits }),
     close: async () => {
       await provider.close?.();
     },

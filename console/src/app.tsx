@@ -4,8 +4,9 @@ import { useEffect } from "preact/hooks";
 import { Icon } from "./parts/icon.tsx";
 import { Empty } from "./parts/notices.tsx";
 import { isPaletteOpen, Palette } from "./palette.tsx";
+import { useLoaded } from "./state/load.ts";
 import { go, href, place } from "./state/route.ts";
-import { session, signOut, startSession } from "./state/session.ts";
+import { hasOidc, session, signOut, startSession } from "./state/session.ts";
 import { nextTheme, theme } from "./state/theme.ts";
 import { ExchangeView } from "./views/exchange/exchange-view.tsx";
 import { views } from "./views.tsx";
@@ -88,17 +89,24 @@ function Side() {
 
 function SignedOut({ reason }: { readonly reason: string | undefined }) {
   const isBusy = useSignal(false);
+  const oidc = useLoaded("", hasOidc).value;
   return (
     <main class="sign-in">
       <img src="./icon.svg" alt="" />
       <h1>Headgate</h1>
       {reason !== undefined && <p class="soft">{reason}</p>}
-      <p>
-        To sign in, run <code>headgate console</code> in a terminal on the machine of the gateway.
-      </p>
+      {oidc.value === true ? (
+        <a class="button primary" href="./sign-in">
+          Sign in
+        </a>
+      ) : (
+        <p>
+          To sign in, run <code>headgate console</code> in a terminal on the machine of the gateway.
+        </p>
+      )}
       <button
         type="button"
-        class="button"
+        class="button bare"
         disabled={isBusy.value}
         onClick={() => {
           isBusy.value = true;

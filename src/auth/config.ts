@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { anyDuration } from "../lib/duration.ts";
+import { anyDuration, durationField } from "../lib/duration.ts";
 import { headerName } from "../lib/header-name.ts";
 import { isApiKeyHash } from "./api-key.ts";
 import { canonicalResource } from "./token-principal.ts";
@@ -36,7 +36,8 @@ const audience = z
   .optional()
   .describe("Accepted token audiences, instead of the URL of the called endpoint.");
 
-const algorithms = [
+/** Accepted signature algorithms; symmetric ones never are. */
+export const signatureAlgorithms = [
   "RS256",
   "RS384",
   "RS512",
@@ -76,9 +77,9 @@ const jwt = z.strictObject({
   jwksUri: secureUrl.optional().describe("URL of its keys, for issuers without metadata."),
   audience,
   algorithms: z
-    .array(z.enum(algorithms))
+    .array(z.enum(signatureAlgorithms))
     .min(1)
-    .default([...algorithms])
+    .default([...signatureAlgorithms])
     .describe("Accepted signature algorithms; symmetric ones are never accepted."),
   types: z
     .array(z.string().min(1).toLowerCase())
@@ -229,6 +230,40 @@ const credentialKinds = {
 export const credentialsConfig = z
   .strictObject(credentialKinds)
   .refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(credentialKinds))}` });
+
+const roleOf = (what: string) =>
+  z.array(z.string().min(1)).default([]).describe(`Values of \`roleClaim\` that ${what}`);
+
+/** The `admin.signIn` part of the configuration: people who use the console, by OpenID Connect. */
+export const signInConfig = z.strictObject({
+  issuer: issuerUrl.describe("Issuer identifier of the OpenID provider; its metadata is discovered from it."),
+  ...clientShape,
+  scopes: z.array(scope).default(["profile", "email"]).describe("Scopes to request besides `openid`."),
+  nameClaim: z
+    .string()
+    .min(1)
+    .default("preferred_username")
+    .describe("Claim with the name to show and to log; the subject is logged too."),
+  roleClaim: z
+    .string()
+    .min(1)
+    .default("groups")
+    .describe(
+      "Claim with the groups or roles of a person, a string or a list; dots lead into objects. `email` counts if it is verified.",
+    ),
+  roles: z
+    .strictObject({
+      viewer: roleOf("see traffic, sessions and figures; `*` for everyone whom the issuer logs in."),
+      operator: roleOf("also call tools, try policies, and hold and release messages."),
+      approver: roleOf("also approve definitions of servers."),
+      bodyReader: roleOf("also read what messages say. Every look is logged."),
+    })
+    .refine((roles) => Object.values(roles).some((values) => values.length > 0), {
+      error: "gives nobody a role; name values of `roleClaim`",
+    })
+    .describe("Who may do what. A person without a role cannot sign in; every role includes `viewer`."),
+  lifetime: durationField("12h").describe("How long a session lasts before the person must sign in again."),
+});
 
 function hasOne(kinds: Readonly<Record<string, unknown>>): boolean {
   return Object.values(kinds).filter((kind) => kind !== undefined).length === 1;

@@ -1,5 +1,6 @@
 import * as z from "zod";
 
+import { signInConfig } from "../auth/config.ts";
 import { isAddress, isHost, isNetwork, isOrigin, parseUrl } from "../lib/addresses.ts";
 
 const port = z.int().min(0).max(65_535);
@@ -76,10 +77,21 @@ export const adminConfig = z
       z.strictObject({
         host: host.default("127.0.0.1").describe("Address to listen on."),
         port: port.default(8485).describe("Port to listen on; 0 for any free port."),
+        publicUrl: z
+          .string()
+          .refine(isPublicUrl, { error: "is not an http or https URL without query and fragment" })
+          .meta({ format: "uri" })
+          .optional()
+          .describe("URL of the admin listener as browsers see it, for example behind a proxy; `/console` follows."),
+        signIn: signInConfig
+          .optional()
+          .describe("Sign people in to the console by OpenID Connect. Default: only links of `headgate console`."),
         allowAnonymous: z
           .boolean()
           .default(false)
-          .describe("Allow unauthenticated access on a non-loopback address. Required there."),
+          .describe(
+            "Allow unauthenticated access to readiness and metrics on a non-loopback address. Required there; console and API always need a sign-in.",
+          ),
       }),
       z.literal(false),
     ],

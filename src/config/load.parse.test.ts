@@ -332,6 +332,20 @@ describe("listeners", () => {
     expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0", unixSocket: "/run/x" } })).toEqual([]);
   });
 
+  it("let people sign in from other machines over https only, and with roles", () => {
+    const signIn = { issuer: "https://login.example.com", clientId: "x", roles: { viewer: ["staff"] } };
+    const admin = { host: "0.0.0.0", allowAnonymous: true, signIn };
+    for (const publicUrl of [undefined, "http://gate.example.com"])
+      expect(problemsOf({ upstream: demo, admin: { ...admin, publicUrl } })).toEqual([
+        "admin.publicUrl: must be an https URL: people sign in from other machines, and their cookies must not be readable",
+      ]);
+    expect(problemsOf({ upstream: demo, admin: { ...admin, publicUrl: "https://gate.example.com/ops" } })).toEqual([]);
+    expect(problemsOf({ upstream: demo, admin: { signIn } })).toEqual([]);
+    expect(problemsOf({ upstream: demo, admin: { signIn: { ...signIn, roles: {} } } })).toEqual([
+      "admin.signIn.roles: gives nobody a role; name values of `roleClaim`",
+    ]);
+  });
+
   it("do not share a port", () => {
     expect(problemsOf({ upstream: demo, listen: { port: 8485 } })).toEqual([
       "admin.port: is also the port of `listen`: 8485",

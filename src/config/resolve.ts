@@ -349,6 +349,12 @@ function listenProblems({ listen, admin }: Config): readonly ConfigFinding[] {
       message: "not a loopback address, and there is no authentication; set `admin.allowAnonymous: true` to allow that",
     });
   }
+  if (admin.signIn !== undefined && !isLoopback(admin.host) && admin.publicUrl?.startsWith("https:") !== true) {
+    problems.push({
+      path: ["admin", "publicUrl"],
+      message: "must be an https URL: people sign in from other machines, and their cookies must not be readable",
+    });
+  }
   if (overTcp && admin.port === listen.port && admin.port !== 0) {
     problems.push({ path: ["admin", "port"], message: `is also the port of \`listen\`: ${admin.port}` });
   }

@@ -18,7 +18,9 @@ import { completeRouteConfig, routeName, upstreamConfig } from "./routes.ts";
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe("For editors; ignored."),
   listen: listenConfig.prefault({}).describe("Where clients connect."),
-  admin: adminConfig.describe("Where `/readyz` and `/metrics` are served; `false` to turn them off."),
+  admin: adminConfig.describe(
+    "Where operators connect: `/console`, `/api/v1`, `/readyz` and `/metrics`; `false` to turn them off.",
+  ),
   auth: authConfig.prefault({}).describe("How callers are authenticated; a route can differ."),
   policy: policyConfig.optional().describe("What callers may do and see, on routes without a `policy` of their own."),
   audit: auditConfig.optional().describe("A file for policy decisions. Default: decisions are only logged."),

@@ -5,7 +5,9 @@ import { createApiRouter } from "./admin/api-router.ts";
 import { consoleRoot, hasConsole } from "./admin/console-files.ts";
 import { createJobs } from "./admin/jobs.ts";
 import { createQueryThread, queryTargetOf } from "./admin/queries/query-thread.ts";
-import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
+import type { NoteAction } from "./admin/deps.ts";
+import { createOidcPaths } from "./admin/sign-in/oidc-paths.ts";
+import { createAdminToken, createSignIn } from "./admin/sign-in/sign-in.ts";
 import type { Holds } from "./wiring/holds.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Services } from "./services.ts";
@@ -24,14 +26,20 @@ export interface OpenAdmin {
 
 /** Opens the admin paths of a gateway. */
 export function openAdmin(
-  { context, heldMessages }: Services,
+  { context, heldMessages, audit, identity, cluster }: Services,
   holds: Holds,
   options: { readonly adminToken?: string | undefined; readonly adminOnSamePort?: boolean; readonly version?: string },
   running: () => Config,
   readiness: () => Readiness,
 ): OpenAdmin {
   const { clock, setTimer, log, metrics, noteRefusal } = context;
-  const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
+  const { signIn: oidc, publicUrl } = running().admin || {};
+  const signIn = createSignIn(options.adminToken ?? createAdminToken(), { clock, setTimer, ended: cluster.ended });
+  const note: NoteAction = ({ name, subject }, action, fields = {}) => {
+    const all = { caller: name, ...(subject === undefined ? {} : { subject }), ...fields };
+    log.info(all, action);
+    audit.note({ action, ...all });
+  };
   let places: { readonly url: string; readonly local: string } | undefined;
   const queries = createQueryThread(queryTargetOf(running()), setTimer);
   const api = createApiRouter({
@@ -44,6 +52,9 @@ export function openAdmin(
     clientUrl: () => places?.url,
     localUrl: () => (places !== undefined && /^https?:/u.test(places.local) ? places.local : undefined),
     signIn,
+    hasOidc: oidc !== undefined,
+    publicUrl,
+    note,
     queries,
     replays: createJobs(20),
     calls: createJobs(50, (call) => {
@@ -53,6 +64,19 @@ export function openAdmin(
     holds,
     health: () => readiness().routes,
   });
+  const oidcPaths =
+    oidc === undefined
+      ? () => undefined
+      : createOidcPaths(oidc, {
+          signIn,
+          ask: identity.ask,
+          clock,
+          log,
+          note,
+          // The listener has checked that the host is one of ours.
+          consoleUrl: ({ headers: { host = "" } }) =>
+            `${publicUrl?.replace(/\/$/u, "") ?? `http://${host}`}${consoleRoot}/`,
+        });
   return {
     listensAt: (url, local) => {
       places = { url, local };
@@ -63,7 +87,7 @@ export function openAdmin(
       return createRecordingsServer({ queries, config: running, wall: clock.wall });
     },
     close: () => queries.close(),
-    paths: createAdminPaths(metrics, readiness, api),
+    paths: createAdminPaths(metrics, readiness, api, oidcPaths),
     loginPath: () => {
       const { listen, admin } = running();
       const place = options.adminOnSamePort === true ? listen : admin;

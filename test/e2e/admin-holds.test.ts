@@ -26,7 +26,7 @@ describe("held messages over the admin API", () => {
     const answer = session.post(sum(1));
     const held = (await nextMessage(stream)) as HeldView;
     expect(held).toMatchObject({ method: "tools/call", target: "add", direction: "c2s", phase: "request" });
-    expect(JSON.parse(held.text)).toEqual(sum(1));
+    expect(JSON.parse(held.text ?? "")).toEqual(sum(1));
     expect((await admin.ask("/holds")).json).toEqual({ held: [held] });
     expect(await admin.send(`/holds/${held.id}`, { action, ...more })).toMatchObject({ status: 200 });
     expect((await answer).json).toMatchObject({ id: 1, ...expected });

@@ -83,4 +83,47 @@ describe("in the console", () => {
     await card.waitFor({ state: "detached" });
     expect(JSON.stringify((await opened.ask("/drift")).json)).not.toContain('"tool add"');
   });
+
+  it("[SC-063] held messages are let go, changed, refused and answered", async () => {
+    await using opened = await openConsole();
+    await using at = await openAt(opened, "held");
+    const { page } = at;
+    await page.getByLabel("Hold messages that match").fill("tool:add ~q");
+    await page.getByRole("button", { name: "Hold what matches" }).click();
+    await page.getByText("Messages that match wait here").waitFor();
+    await using client = await opened.connect();
+    const add = (): Promise<unknown> =>
+      client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } }).catch((error: unknown) => error);
+    const card = page.getByRole("article", { name: "Held: add" });
+    const first = add();
+    await card.getByRole("button", { name: "Let it go" }).click();
+    expect(JSON.stringify(await first)).toContain("2 + 40 = 42");
+    const changed = add();
+    const editor = card.getByLabel(/^Message /u);
+    await editor.fill("{ not JSON");
+    await card.getByRole("button", { name: "Let it go" }).click();
+    await card.getByRole("alert").waitFor();
+    await editor.fill((await sent(opened)).replace('"b":40', '"b": 5'));
+    await card.getByRole("button", { name: "Let it go" }).click();
+    expect(JSON.stringify(await changed)).toContain("2 + 5 = 7");
+    const refused = add();
+    await card.getByRole("tab", { name: "Refuse" }).click();
+    await card.getByLabel("Reason").fill("not on a Monday");
+    await page.keyboard.press("Enter");
+    expect(String(await refused)).toContain("not on a Monday");
+    const answered = add();
+    await card.getByRole("tab", { name: "Answer" }).click();
+    await card
+      .getByRole("textbox", { name: "Answer" })
+      .fill('{"result":{"content":[{"type":"text","text":"forty-two"}]}}');
+    await card.getByRole("button", { name: "Answer it" }).click();
+    expect(JSON.stringify(await answered)).toContain("forty-two");
+    await page.getByText("Messages that match wait here").waitFor();
+  });
 });
+
+/** The held message as it was sent. */
+async function sent({ ask }: Awaited<ReturnType<typeof openConsole>>): Promise<string> {
+  const { held } = (await ask("/holds")).json as { readonly held: readonly { readonly text: string }[] };
+  return held[0]?.text ?? "";
+}

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { runTool } from "../../scripts/run/tool.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import type { GatewayOptions } from "../../src/gateway/gateway.ts";
-import { createTicket } from "../../src/gateway/admin/sign-in.ts";
+import { createTicket } from "../../src/gateway/admin/sign-in/ticket.ts";
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
 import { openAdmin } from "./admin.ts";
 

@@ -15,6 +15,8 @@ export interface OAuthServer extends AsyncDisposable {
   readonly revoke: (token: string) => Promise<void>;
   /** Plays the browser of a user who agrees to everything; answers with the URL that the client is sent back to. */
   readonly approve: (authorizationUrl: URL) => Promise<URL>;
+  /** Where the console may be sent back to. */
+  readonly consoleRedirects: string[];
   /** The forms that came to the token endpoint, in order. */
   readonly tokenRequests: readonly Readonly<Record<string, unknown>>[];
 }
@@ -25,9 +27,10 @@ export interface OAuthClient {
   readonly secret: string;
 }
 
-/** An agent of its own, and the gateway as a client. */
+/** An agent of its own, the gateway as a client, and its console. */
 export const agentClient: OAuthClient = { id: "agent", secret: "agent-secret-of-some-length" };
 export const gatewayClient: OAuthClient = { id: "gateway", secret: "gateway-secret-of-some-length" };
+export const consoleClient: OAuthClient = { id: "console", secret: "console-secret: 100% sure+" };
 
 const tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange";
 const scopes = "files:read files:write upstream:call";
@@ -35,14 +38,17 @@ const scopes = "files:read files:write upstream:call";
 /** What kind of tokens the server issues. */
 export interface OAuthServerOptions {
   readonly format?: "jwt" | "opaque";
-  /** Who signs in at the browser. */
-  readonly user?: string;
+  /** Who signs in at the browser; a function if others do later. */
+  readonly user?: string | (() => string);
+  /** Claims of people besides their subject. */
+  readonly people?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** Starts oidc-provider with resource indicators, introspection, registration, and a grant for token exchange. */
 export async function startOAuthServer({
   format = "jwt",
   user = "alice",
+  people = {},
 }: OAuthServerOptions = {}): Promise<OAuthServer> {
   const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
   const jwk = { ...(await exportJWK(privateKey)), kid: "es", alg: "ES256", use: "sig" };
@@ -51,7 +57,13 @@ export async function startOAuthServer({
   await once(http, "listening");
   // Only a server on a pipe has another kind of address.
   const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
-  const provider = new Provider(issuer, configurationOf(format, jwk));
+  const consoleRedirects: string[] = [];
+  const provider = new Provider(issuer, {
+    ...configurationOf(format, jwk),
+    adapter: (kind: string) => storeFor(kind, consoleRedirects),
+    findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id, ...people[id] }) }),
+    claims: { profile: ["preferred_username", "groups"], email: ["email", "email_verified"] },
+  });
   const tokenRequests: Readonly<Record<string, unknown>>[] = [];
   provider.registerGrantType(tokenExchange, (ctx) => exchangeToken(provider, ctx, publicKey), [
     "subject_token",
@@ -71,7 +83,7 @@ export async function startOAuthServer({
   const handle = provider.callback();
   http.on("request", (request, response) => {
     if (request.url?.startsWith("/interaction/") === true) {
-      void agree(provider, request, response, user);
+      void agree(provider, request, response, typeof user === "string" ? user : user());
     } else {
       void handle(request, response);
     }
@@ -79,6 +91,7 @@ export async function startOAuthServer({
   return {
     issuer,
     tokenRequests,
+    consoleRedirects,
     token: async (fields, client = agentClient) => {
       const basic = Buffer.from(`${client.id}:${client.secret}`).toString("base64");
       const answer = await fetch(`${issuer}/token`, {
@@ -110,13 +123,17 @@ export async function startOAuthServer({
 }
 
 /** Keeps what the server has issued, for as long as the server is there. */
-function storeFor(_kind: string): Adapter {
+function storeFor(kind: string, consoleRedirects: readonly string[]): Adapter {
   const entries = new Map<string, AdapterPayload>();
   const findBy = async (name: "uid" | "userCode", value: string): Promise<AdapterPayload | undefined> =>
     [...entries.values()].find((entry) => entry[name] === value);
   return {
     upsert: async (id, payload) => void entries.set(id, payload),
-    find: async (id) => entries.get(id),
+    // The port of a gateway is known when it listens, which is after it was told its client.
+    find: async (id) =>
+      kind === "Client" && id === consoleClient.id
+        ? { client_id: id, client_secret: consoleClient.secret, redirect_uris: [...consoleRedirects] }
+        : entries.get(id),
     findByUid: (uid) => findBy("uid", uid),
     findByUserCode: (code) => findBy("userCode", code),
     consume: async (id) => void Object.assign(entries.get(id) ?? {}, { consumed: Math.floor(Date.now() / 1000) }),
@@ -129,7 +146,6 @@ function storeFor(_kind: string): Adapter {
 
 function configurationOf(format: "jwt" | "opaque", jwk: object): Configuration {
   return {
-    adapter: storeFor,
     jwks: { keys: [jwk] },
     clients: [
       {
@@ -149,7 +165,6 @@ function configurationOf(format: "jwt" | "opaque", jwk: object): Configuration {
     ],
     scopes: scopes.split(" "),
     cookies: { keys: ["cookies of a test"] },
-    findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
     ttl: {
       AccessToken: 600,

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { prettyJson } from "../text.ts";
+import { prettyJson } from "../json-text.ts";
 import { Foreign } from "./foreign.tsx";
 
 /** Longer texts are shown on demand: a page must not freeze over one message. */

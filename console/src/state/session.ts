@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 
 import type { About } from "../../../src/gateway/admin/schemas.ts";
+import type { SignInFailure } from "../../../src/gateway/admin/wire.ts";
 import { ApiError, get, onSignedOut, post, remove } from "./api.ts";
 import { href, place, replace } from "./route.ts";
 
@@ -18,10 +19,22 @@ onSignedOut(() => {
   if (session.value.type === "in") session.value = { type: "out", reason: "Your session has ended." };
 });
 
+const failures: Readonly<Record<SignInFailure, string>> = {
+  refused: "Signing in did not work. Try again; the log of the gateway says more.",
+  "no-role": "You are known, but have no role here. Ask the operator of this gateway for one.",
+  unavailable: "The service that signs people in does not answer. Try again later.",
+};
+
 /** Signs in with the ticket of a one-time link, or continues a session. */
 export async function startSession(): Promise<void> {
   const { view, id } = place.peek();
   try {
+    if (view === "failed" && id !== undefined) {
+      replace(href("live"));
+      // The address is not ours to trust: it chooses among texts, and is none itself.
+      session.value = { type: "out", reason: Object.hasOwn(failures, id) ? failures[id as SignInFailure] : undefined };
+      return;
+    }
     if (view === "login" && id !== undefined) {
       // The ticket leaves the address before anything can remember it.
       replace(href("live"));
@@ -34,12 +47,17 @@ export async function startSession(): Promise<void> {
 }
 
 addEventListener("hashchange", () => {
-  if (place.peek().view === "login") void startSession();
+  if (["login", "failed"].includes(place.peek().view)) void startSession();
 });
 
 /** Reads again who is signed in and which routes there are. */
 async function refreshAbout(): Promise<void> {
   session.value = { type: "in", about: await get<About>("about") };
+}
+
+/** Whether people can sign in by OpenID Connect here. */
+export async function hasOidc(): Promise<boolean> {
+  return (await get<{ readonly oidc: boolean }>("session")).oidc;
 }
 
 /** Signs out. */

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Environment } from "../../config/substitute.ts";
-import { createAdminToken } from "../../gateway/admin/sign-in.ts";
+import { createAdminToken } from "../../gateway/admin/sign-in/sign-in.ts";
 import { dataFolder, hasDataFolder } from "../data-folder.ts";
 
 /** The file with the token of the admin API, which only its owner can read. */

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 
-import { createTicket } from "../../gateway/admin/sign-in.ts";
+import { createTicket } from "../../gateway/admin/sign-in/ticket.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";

@@ -147,8 +147,9 @@ class Desk {
       // The API checks its form.
       return answer === undefined ? undefined : ({ action: "answer", answer } as HoldDecision);
     }
-    const edited = editText(formatForEditor(held.text), this.#io);
-    const result = edited === undefined ? undefined : applyEdit(held.text, edited);
+    const { text = "" } = held;
+    const edited = editText(formatForEditor(text), this.#io);
+    const result = edited === undefined ? undefined : applyEdit(text, edited);
     if (result?.ok === false) this.#io.out(`${printable(result.problem)}\n`);
     return result?.ok === true ? { action: "modify", text: result.bytes.toString() } : undefined;
   }
@@ -163,7 +164,7 @@ class Desk {
   }
 
   #show(held: HeldView, most: number): void {
-    const { id, direction, phase, method = "", target = "", route, principal, deadline, text } = held;
+    const { id, direction, phase, method = "", target = "", route, principal, deadline, text = "" } = held;
     const lines = formatForEditor(text).trimEnd().split("\n");
     const left = Math.max(0, Math.round((deadline - Date.now()) / 1000));
     const kind = phase === "response" ? "answer to " : "";

@@ -17,7 +17,12 @@ export interface Readiness {
 export type AdminPaths = (path: string) => RequestListener | undefined;
 
 /** The paths for operators: readiness, metrics for Prometheus, the admin API and the console. */
-export function createAdminPaths(metrics: Metrics, readiness: () => Readiness, api: RequestListener): AdminPaths {
+export function createAdminPaths(
+  metrics: Metrics,
+  readiness: () => Readiness,
+  api: RequestListener,
+  oidc: AdminPaths,
+): AdminPaths {
   const plain: Readonly<Record<string, RequestListener>> = {
     "/readyz": (_request, response) => {
       const { isReady, routes } = readiness();
@@ -43,7 +48,8 @@ export function createAdminPaths(metrics: Metrics, readiness: () => Readiness, a
   const console = createConsoleFiles();
   return (path) => {
     if (path.startsWith(`${apiRoot}/`)) return api;
-    return path === consoleRoot || path.startsWith(`${consoleRoot}/`) ? console : plain[path];
+    if (path !== consoleRoot && !path.startsWith(`${consoleRoot}/`)) return plain[path];
+    return oidc(path) ?? console;
   };
 }
 

@@ -9,7 +9,8 @@ import { transportOf } from "../edge/http-reply.ts";
 import type { AdminDeps } from "./deps.ts";
 import type { ApiRequest, Endpoint } from "./endpoint.ts";
 import { endpoints } from "./endpoints/endpoints.ts";
-import { pageProblem } from "./same-origin.ts";
+import { demandRight } from "./sign-in/sign-in.ts";
+import { pageProblem } from "./sign-in/same-origin.ts";
 
 /** Where the API begins. */
 export const apiRoot = "/api/v1";
@@ -32,10 +33,12 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
  * checks the input, and answers. Every error has the same form: `{ error: { code, message, details } }`.
  */
 export function createApiRouter(deps: AdminDeps): RequestListener {
+  const origins = deps.publicUrl === undefined ? [] : [new URL(deps.publicUrl).origin];
+  const isPublicSecure = deps.publicUrl?.startsWith("https:") === true;
   const table = endpoints.map((endpoint) => ({ endpoint, pattern: toPattern(endpoint.path) }));
 
   /** Finds the endpoint, and checks that nobody asks who must not. */
-  function admit(request: IncomingMessage, response: ServerResponse): Admitted {
+  async function admit(request: IncomingMessage, response: ServerResponse): Promise<Admitted> {
     const url = new URL(request.url ?? "/", "http://gateway");
     const path = url.pathname.slice(apiRoot.length);
     const matching = table.flatMap(({ endpoint, pattern }) => {
@@ -49,13 +52,12 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       throw new GatewayError("method_not_found", `${path} does not take ${request.method ?? "this method"}`);
     }
     const { endpoint, names } = found;
-    const problem = pageProblem(request);
+    const problem = pageProblem(request, origins);
     if (problem !== undefined) throw new GatewayError("forbidden", problem);
-    const caller = deps.signIn.callerOf(request.headers);
+    const caller = await deps.signIn.callerOf(request.headers);
     if (endpoint.right !== "none") {
       if (caller === undefined) throw new GatewayError("unauthenticated", "sign in first: run `headgate console`");
-      if (!caller.rights.includes(endpoint.right))
-        throw new GatewayError("insufficient_scope", `${caller.name} may not ${endpoint.right}`);
+      demandRight(caller, endpoint.right, endpoint.name);
     }
     return { endpoint, names, url, caller: caller ?? nobody };
   }
@@ -75,7 +77,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       body: endpoint.body === undefined ? undefined : parse(endpoint.body, await readJson(request), "body"),
       caller,
       signal: gone.signal,
-      http: { request, response, isSecure: "encrypted" in request.socket },
+      http: { request, response, isSecure: isPublicSecure || "encrypted" in request.socket },
     };
     // The schemas have checked what the handler is declared to take.
     const checked = input as unknown as ApiRequest<never, never, never>;
@@ -89,6 +91,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     request: ApiRequest<never, never, never>,
   ): Promise<void> {
     const { response } = request.http;
+    const stopWatching = deps.signIn.watch(request.caller, () => response.destroy());
     let stopKeepAlive: (() => void) | undefined;
     const keepAlive = (): void => {
       stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
@@ -114,6 +117,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       response.end();
     } finally {
       stopKeepAlive();
+      stopWatching();
     }
   }
 
@@ -128,10 +132,10 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     respondJson(response, statusOf(error), bodyOf(error));
   }
 
-  return (request, response) => {
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let admitted: Admitted;
     try {
-      admitted = admit(request, response);
+      admitted = await admit(request, response);
     } catch (thrown) {
       const error = report(thrown);
       const { code, message: reason } = error;
@@ -140,7 +144,11 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
       fail(response, error);
       return;
     }
-    serve(admitted, request, response).catch((thrown: unknown) => {
+    await serve(admitted, request, response);
+  }
+
+  return (request, response) => {
+    answer(request, response).catch((thrown: unknown) => {
       fail(response, report(thrown));
     });
   };

@@ -1,14 +1,17 @@
 import type { Config } from "../../config/config.ts";
 import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { LogFields, Logger } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Holds } from "../wiring/holds.ts";
 import type { Jobs } from "./jobs.ts";
 import type { PlayCall } from "./playground.ts";
 import type { QueryThread } from "./queries/query-thread.ts";
 import type { ReplayJob } from "./replay-job.ts";
-import type { SignIn } from "./sign-in.ts";
+import type { Caller, SignIn } from "./sign-in/sign-in.ts";
+
+/** Notes what a person did, in the log and in the audit stream. */
+export type NoteAction = (caller: Caller, action: string, fields?: LogFields) => void;
 
 /** What the endpoints of the admin API use of the gateway. */
 export interface AdminDeps {
@@ -23,6 +26,11 @@ export interface AdminDeps {
   /** Where clients connect; undefined until the gateway listens. */
   readonly clientUrl: () => string | undefined;
   readonly signIn: SignIn;
+  /** Whether people can sign in by OpenID Connect. */
+  readonly hasOidc: boolean;
+  /** Where browsers see this API, if a proxy stands in front of it. */
+  readonly publicUrl: string | undefined;
+  readonly note: NoteAction;
   /** The recordings of this gateway. */
   readonly queries: QueryThread;
   /** Where the gateway itself reaches its clients' listener; undefined where it cannot, as on a Unix socket. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as z from "zod";
 
 import type { AdminDeps } from "./deps.ts";
-import type { Caller, Right } from "./sign-in.ts";
+import type { Caller, Right } from "./sign-in/sign-in.ts";
 
 /** What a handler gets of a request, checked by the schemas of its endpoint. */
 export interface ApiRequest<Path, Query, Body> {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { conditionOf } from "./filter-query.ts";
-import { owner } from "./sign-in.ts";
+import { owner } from "./sign-in/sign-in.ts";
 
 const viewer = { name: "viewer", rights: ["view"] } as const;
 

@@ -5,25 +5,21 @@ import type { FilterCondition } from "../../recorder/contract.ts";
 import { readsBodies } from "../../recorder/filter/condition.ts";
 import { parseTrafficFilter } from "../../recorder/filter/parse.ts";
 import type { WindowQuery } from "./queries/traffic-queries.ts";
-import type { Caller } from "./sign-in.ts";
+import { type Caller, demandRight } from "./sign-in/sign-in.ts";
 
 /** A filter, in the language of `headgate traffic`. */
 export const filterField = z.string().max(2000).optional().describe("A filter, as for `headgate traffic`.");
 
-/** The condition of a filter; undefined if there is none. Who may not read messages may not search them either. */
+/** The condition of a filter; undefined if there is none. Throws if it looks into messages and the caller may not. */
 export function conditionOf(filter: string | undefined, now: number, caller: Caller): FilterCondition | undefined {
   if (filter === undefined || filter.trim() === "") return undefined;
   const parsed = parseTrafficFilter(filter, { now });
-  if (!parsed.ok) {
-    const { message, at } = parsed.problem;
-    throw new GatewayError("invalid_params", `filter: ${message}`, { details: { at } });
+  if (parsed.ok) {
+    if (readsBodies(parsed.condition)) demandRight(caller, "bodies", "a filter that searches in messages");
+    return parsed.condition;
   }
-  if (readsBodies(parsed.condition) && !caller.rights.includes("bodies"))
-    throw new GatewayError(
-      "insufficient_scope",
-      `${caller.name} may not read messages, so the filter cannot search them`,
-    );
-  return parsed.condition;
+  const { message, at } = parsed.problem;
+  throw new GatewayError("invalid_params", `filter: ${message}`, { details: { at } });
 }
 
 /** A week, as long as recordings are kept by default. */

@@ -7,7 +7,7 @@ import type { FilterCondition, Frame } from "../../recorder/contract.ts";
 import { describeDifference, jsonDifferences } from "../../recorder/replay/json-difference.ts";
 import { explainRecorded } from "../evaluation/explained-exchange.ts";
 import { conditionOf } from "./filter-query.ts";
-import { owner } from "./sign-in.ts";
+import { owner } from "./sign-in/sign-in.ts";
 import type { OperationFrames, TrafficQueries } from "./queries/traffic-queries.ts";
 
 /** What the server of recordings uses of the gateway. */
@@ -56,6 +56,7 @@ export function createRecordingsServer({ queries, config, wall }: RecordingsDeps
       annotations: readOnly,
     },
     async ({ filter, limit, cursor }) => {
+      // Policy has decided who may call this; there are no other rights here.
       const where = conditionOf(filter, wall(), owner);
       const page = await queries.exchanges({
         where: { type: "all", of: [...othersThan(config()), ...(where === undefined ? [] : [where])] },

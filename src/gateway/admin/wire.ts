@@ -81,3 +81,6 @@ export interface DriftList {
     readonly drifts: readonly DriftView[];
   }[];
 }
+
+/** Why a person came back from the OpenID provider without a session; the console has a text for each. */
+export type SignInFailure = "refused" | "no-role" | "unavailable";

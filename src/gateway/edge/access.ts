@@ -29,7 +29,12 @@ export function accessRulesOf({ listen }: Config): AccessRules {
 /** The rules of the admin listener, which has a host of its own. */
 export function adminAccessRulesOf({ listen, admin }: Config): AccessRules {
   const isOnLoopback = admin !== false && isLoopback(admin.host);
-  return { isLoopback: isOnLoopback, allowedHosts: isOnLoopback ? listen.allowedHosts : [], allowedOrigins: [] };
+  const url = admin === false || admin.publicUrl === undefined ? undefined : new URL(admin.publicUrl);
+  return {
+    isLoopback: isOnLoopback,
+    allowedHosts: isOnLoopback ? [...listen.allowedHosts, ...(url === undefined ? [] : [url.host])] : [],
+    allowedOrigins: url === undefined ? [] : [url.origin],
+  };
 }
 
 /** Why a request with several Host headers is refused. */

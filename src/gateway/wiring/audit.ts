@@ -26,6 +26,8 @@ export interface AuditDeps {
 /** The audit stream of a gateway, if one is configured. */
 export interface GatewayAudit {
   readonly listener: DecisionListener;
+  /** Writes what a person did. */
+  note(fields: LogFields): void;
   /** A provider that denies everything while decisions cannot be written, if so configured. */
   guard(provider: PolicyProvider): PolicyProvider;
   /** Applies another configuration. Earlier decisions are still written to the old stream. */
@@ -55,6 +57,7 @@ export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): Ga
 
   return {
     listener: (event) => current?.listener(event),
+    note: (fields) => current?.note(fields),
     guard: (provider) =>
       withAudit(provider, {
         get refuses() {

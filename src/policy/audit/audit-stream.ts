@@ -25,6 +25,8 @@ export interface AuditDeps {
 export interface AuditStream {
   /** Queues a decision; never throws. */
   readonly listener: DecisionListener;
+  /** Queues a line about what a person did; never throws. */
+  note(fields: Readonly<Record<string, unknown>>): void;
   /** Whether messages must be refused: decisions cannot be written, and `onFailure` is `refuse`. */
   readonly refuses: boolean;
   /** Writes the queue and closes the file; resolves with the number of decisions that could not be written. */
@@ -111,6 +113,13 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
   return {
     listener: (event) => {
       enqueue(formatAuditLine(event, clock.wall(), redact));
+    },
+    note: (fields) => {
+      const clean = Object.entries(fields).map(([name, value]) => [
+        name,
+        typeof value === "string" ? redact(value.slice(0, maxTextLength)) : value,
+      ]);
+      enqueue(`${JSON.stringify({ time: new Date(clock.wall()).toISOString(), ...Object.fromEntries(clean) })}\n`);
     },
     get refuses() {
       return config.onFailure === "refuse" && (isFailing || lost > 0);

@@ -3,7 +3,8 @@ import { diffLines } from "../../diff.ts";
 import { Foreign } from "../../parts/foreign.tsx";
 import { JsonView } from "../../parts/json-view.tsx";
 import { may } from "../../state/session.ts";
-import { formatBytes, formatMs, prettyJson } from "../../text.ts";
+import { prettyJson } from "../../json-text.ts";
+import { formatBytes, formatMs } from "../../text.ts";
 
 /** Both legs side by side: what the client and what the server saw. */
 export function Legs({ frames }: { readonly frames: readonly Frame[] }) {

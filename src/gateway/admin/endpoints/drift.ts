@@ -77,8 +77,7 @@ export const approveDrift = defineEndpoint({
       at: deps.clock.wall(),
     });
     await replaceFile(drift.lock, formatLock(next));
-    for (const { key } of chosen)
-      deps.log.info({ caller: caller.name, route, definition: key, reason }, "definition approved");
+    for (const { key } of chosen) deps.note(caller, "definition approved", { route, definition: key, reason });
     return { approved: chosen.length };
   },
 });

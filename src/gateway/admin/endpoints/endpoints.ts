@@ -4,11 +4,12 @@ import { approveDrift, listDrift } from "./drift.ts";
 import { followTraffic } from "./live.ts";
 import { answerCall, cancelCall, followCall, getOffers, startPlay } from "./playground.ts";
 import { explainPolicy, getPolicy, getReplay, startReplay } from "./policy.ts";
-import { aboutGateway, signInByTicket, signOut } from "./session.ts";
+import { aboutGateway, getSession, signInByTicket, signOut } from "./session.ts";
 import { explainExchange, getExchange, getFigures, listExchanges, listSessions } from "./traffic.ts";
 
 /** Every path of the admin API. */
 export const endpoints: readonly Endpoint[] = [
+  getSession,
   signInByTicket,
   signOut,
   aboutGateway,

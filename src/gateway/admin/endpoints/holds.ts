@@ -6,7 +6,9 @@ import { GatewayError } from "../../../errors.ts";
 import { duration } from "../../../lib/duration.ts";
 import { messageBytes } from "../../../protocol/message.ts";
 import { metadataOf } from "../../../protocol/metadata.ts";
+import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint, defineEventStream } from "../endpoint.ts";
+import type { Caller } from "../sign-in/sign-in.ts";
 import { nothing } from "../schemas.ts";
 
 /** A message that waits for a decision. */
@@ -24,7 +26,7 @@ const held = z.strictObject({
   since: z.number().describe("In milliseconds since 1970."),
   deadline: z.number(),
   onTimeout: z.enum(["block", "continue"]),
-  text: z.string().describe("The message, byte for byte."),
+  text: z.string().optional().describe("The message, byte for byte; absent without the right to read messages."),
 });
 
 /** {@link held}, as commands read it. */
@@ -64,11 +66,14 @@ export const listHolds = defineEndpoint({
   path: "/holds",
   name: "listHolds",
   summary: "List the messages that are held, the oldest first.",
-  right: "bodies",
+  right: "operate",
   pathSchema: nothing,
   query: nothing,
   result: z.strictObject({ held: z.array(held) }),
-  handle: (_request, { heldMessages }) => ({ held: heldMessages.list().map(toView) }),
+  handle: ({ caller }, deps) => {
+    const toView = viewFor(caller, deps);
+    return { held: deps.heldMessages.list().map(toView) };
+  },
 });
 
 /** `GET /holds/events`: held messages as they come; with a filter, it holds what matches. */
@@ -86,8 +91,10 @@ export const followHolds = defineEventStream({
     onTimeout: z.enum(["block", "continue"]).default("block"),
   }),
   events: { open: z.strictObject({ held: z.array(held) }), held, released },
-  handle: async ({ query, signal, caller }, { heldMessages, holds, log }, sink) => {
+  handle: async ({ query, signal, caller }, deps, sink) => {
+    const { heldMessages, holds, note } = deps;
     const { filter, timeout: timeoutMs, onTimeout } = query;
+    const toView = viewFor(caller, deps);
     const hold = filter === undefined ? undefined : await holds.open({ filter, timeoutMs, onTimeout });
     if (hold?.ok === false) throw new GatewayError("invalid_params", hold.problem);
     const isShown = ({ interceptor }: HeldMessage): boolean => hold === undefined || interceptor === hold.name;
@@ -100,7 +107,7 @@ export const followHolds = defineEventStream({
         sink.send("released", { id: event.id, as: event.as });
       }
     });
-    if (hold !== undefined) log.info({ caller: caller.name, hold: hold.name, filter }, "holding messages");
+    if (hold !== undefined) note(caller, "holding messages", { hold: hold.name, filter });
     const already = heldMessages.list().filter(isShown);
     for (const { id } of already) shown.add(id);
     sink.send("open", { held: already.map(toView) });
@@ -109,7 +116,7 @@ export const followHolds = defineEventStream({
     } finally {
       stop();
       hold?.close();
-      if (hold !== undefined) log.info({ caller: caller.name, hold: hold.name }, "holding no more");
+      if (hold !== undefined) note(caller, "holding no more", { hold: hold.name });
     }
   },
 });
@@ -125,13 +132,13 @@ export const decideHold = defineEndpoint({
   query: nothing,
   body: holdDecision,
   result: nothing,
-  handle: ({ path: { id }, body, caller }, { heldMessages, log }) => {
+  handle: ({ path: { id }, body, caller }, { heldMessages, note }) => {
     const outcome = decide(heldMessages, id, body);
     if (!outcome.ok) {
       const isGone = heldMessages.list().every((one) => one.id !== id);
       throw new GatewayError(isGone ? "not_found" : "invalid_params", outcome.problem);
     }
-    log.info({ caller: caller.name, held: id, action: body.action }, "decided about a held message");
+    note(caller, "decided about a held message", { held: id, action: body.action });
     return {};
   },
 });
@@ -152,7 +159,16 @@ function decide(heldMessages: HeldMessages, id: string, decision: z.output<typeo
   }
 }
 
-function toView(message: HeldMessage): HeldView {
+/** How a caller sees held messages: what they say is for those who may read messages, and every look is noted. */
+function viewFor(caller: Caller, { note }: AdminDeps): (message: HeldMessage) => HeldView {
+  if (!caller.rights.includes("bodies")) return withoutText;
+  return (message) => {
+    note(caller, "held message was read", { held: message.id, exchange: message.exchange.id });
+    return { ...withoutText(message), text: messageBytes(message.message).toString() };
+  };
+}
+
+function withoutText(message: HeldMessage): HeldView {
   const { id, interceptor, reason, exchange, direction, phase, since, deadline, onTimeout } = message;
   const { method, target } = metadataOf(exchange.message);
   return {
@@ -169,6 +185,5 @@ function toView(message: HeldMessage): HeldView {
     since,
     deadline,
     onTimeout,
-    text: messageBytes(message.message).toString(),
   };
 }

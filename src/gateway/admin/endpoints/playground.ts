@@ -49,7 +49,7 @@ export const startPlay = defineEndpoint({
   }),
   result: z.strictObject({ call: z.string() }),
   handle: ({ body: { method, params, ...rest }, caller }, deps) => {
-    deps.log.info({ caller: caller.name, route: rest.route, method }, "call from the console");
+    deps.note(caller, "call from the console", { route: rest.route, method });
     return { call: deps.calls.add(startCall(targetOf(rest, deps), { method, params })) };
   },
 });

@@ -15,6 +15,7 @@ import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { windowOf, windowQuery } from "../filter-query.ts";
 import { nothing } from "../schemas.ts";
+import { demandRight } from "../sign-in/sign-in.ts";
 import { type ReplayJob, replayJobSchema } from "../replay-job.ts";
 
 const routeName = z.string().min(1).max(200);
@@ -100,6 +101,8 @@ export const startReplay = defineEndpoint({
   body: windowQuery.extend({ route: routeName, text: z.string().max(1_000_000).describe("The policy as YAML.") }),
   result: z.strictObject({ job: z.string() }),
   handle: ({ body: { route, text, ...window }, caller }, deps) => {
+    // Rules can ask a message for anything, and the report says what they found.
+    demandRight(caller, "bodies", "running rules over recorded messages");
     routeOf(route, deps);
     const policy = parsePolicy(text);
     const { where, ...times } = windowOf(window, deps.clock.wall(), caller);
@@ -118,6 +121,7 @@ export const startReplay = defineEndpoint({
           job.problem = GatewayError.from(error).message;
         },
       );
+    deps.note(caller, "ran rules over recorded messages", { route });
     return { job: deps.replays.add(job) };
   },
 });
@@ -128,7 +132,7 @@ export const getReplay = defineEndpoint({
   path: "/policy/replay/{job}",
   name: "getPolicyReplay",
   summary: "How far a replay is, and when it is done what would change.",
-  right: "view",
+  right: "bodies",
   pathSchema: z.strictObject({ job: z.string().min(1).max(100) }),
   query: nothing,
   result: replayJobSchema,

@@ -2,6 +2,7 @@ import * as z from "zod";
 
 import { GatewayError } from "../../../errors.ts";
 import { defineEndpoint } from "../endpoint.ts";
+import { owner } from "../sign-in/sign-in.ts";
 import { about, nothing, type RouteAbout } from "../schemas.ts";
 
 /** `POST /session`: exchanges the ticket of a one-time link for a cookie. */
@@ -15,14 +16,35 @@ export const signInByTicket = defineEndpoint({
   query: nothing,
   body: z.strictObject({ ticket: z.string().max(2000) }),
   result: nothing,
-  handle: ({ body, http: { request, response, isSecure } }, { signIn, log }) => {
-    const cookie = signIn.redeem(body.ticket, request.headers, isSecure);
+  handle: ({ body, http: { request, response, isSecure } }, { signIn, note }) => {
+    const cookie = signIn.redeem(body.ticket, { headers: request.headers, isSecure });
     if (cookie === undefined)
       throw new GatewayError("unauthenticated", "this link was used already or is too old: run `headgate console`");
     response.setHeader("set-cookie", cookie);
-    log.info({}, "signed in to the console");
+    note(owner, "signed in to the console");
     return {};
   },
+});
+
+/** `GET /session`: whether somebody is signed in, and how to. */
+export const getSession = defineEndpoint({
+  method: "GET",
+  path: "/session",
+  name: "getSession",
+  summary: "Whether somebody is signed in, until when, and whether people can sign in by OpenID Connect.",
+  right: "none",
+  pathSchema: nothing,
+  query: nothing,
+  result: z.strictObject({
+    signedIn: z.boolean(),
+    until: z.number().optional().describe("When the session ends, in milliseconds since 1970."),
+    oidc: z.boolean(),
+  }),
+  handle: ({ caller: { session, rights } }, { hasOidc }) => ({
+    signedIn: rights.length > 0,
+    ...(session === undefined ? {} : { until: session.until }),
+    oidc: hasOidc,
+  }),
 });
 
 /** `DELETE /session`: signs out. */
@@ -30,13 +52,14 @@ export const signOut = defineEndpoint({
   method: "DELETE",
   path: "/session",
   name: "signOut",
-  summary: "Sign out.",
+  summary: "Sign out: the session ends on the gateway, with all its streams.",
   right: "none",
   pathSchema: nothing,
   query: nothing,
   result: nothing,
-  handle: ({ http: { request, response } }, { signIn }) => {
-    response.setHeader("set-cookie", signIn.end(request.headers));
+  handle: ({ caller, http: { request, response } }, { signIn, note }) => {
+    if (caller.session !== undefined) note(caller, "signed out of the console");
+    response.setHeader("set-cookie", signIn.end(caller, request.headers));
     return {};
   },
 });

@@ -8,7 +8,7 @@ import { explanationSchema } from "../../evaluation/explanation.ts";
 import { conditionOf, filterField, windowOf, windowQuery } from "../filter-query.ts";
 import type { OperationFrames } from "../queries/traffic-queries.ts";
 import { nothing } from "../schemas.ts";
-import type { Caller } from "../sign-in.ts";
+import type { Caller } from "../sign-in/sign-in.ts";
 import { exchangeSchema, figuresSchema, frameSchema, operationSchema, sessionSchema } from "../traffic-schemas.ts";
 
 const exchangeId = z.strictObject({ id: z.string().min(1).max(200) });
@@ -120,10 +120,10 @@ function missing(id: string): GatewayError {
   return new GatewayError("not_found", `no exchange, or more than one, has an id beginning with ${id}`);
 }
 
-/** Reading messages is a right of its own, and leaves a line in the log. */
-function mayReadBodies({ name, rights }: Caller, exchange: string, { log }: AdminDeps): boolean {
-  if (!rights.includes("bodies")) return false;
-  log.info({ caller: name, exchange }, "recorded messages were read");
+/** Reading messages is a right of its own, and leaves a line in log and audit. */
+function mayReadBodies(caller: Caller, exchange: string, { note }: AdminDeps): boolean {
+  if (!caller.rights.includes("bodies")) return false;
+  note(caller, "recorded messages were read", { exchange });
   return true;
 }
 

@@ -1,0 +1,50 @@
+import type { Claims } from "../../../auth/oidc-login.ts";
+import type { Config } from "../../../config/config.ts";
+import { asObject } from "../../../lib/is-object.ts";
+import { type Caller, type Right, rights } from "./sign-in.ts";
+
+/** Sign-in by OpenID Connect, as configured. */
+export type SignInConfig = NonNullable<Exclude<Config["admin"], false>["signIn"]>;
+
+/** What each role adds to looking at traffic. */
+const rightsOf: Readonly<Record<keyof SignInConfig["roles"], Right>> = {
+  viewer: "view",
+  operator: "operate",
+  approver: "approve",
+  bodyReader: "bodies",
+};
+
+/** Who a person is to the gateway, by what the issuer says; undefined if they have no role. */
+export function callerOfClaims(
+  claims: Claims,
+  { issuer, nameClaim, roleClaim, roles }: Pick<SignInConfig, "issuer" | "nameClaim" | "roleClaim" | "roles">,
+): Caller | undefined {
+  const values = new Set(["*", ...roleValues(claims, roleClaim)]);
+  const given = Object.entries(rightsOf).flatMap(([role, right]) =>
+    roles[role as keyof typeof rightsOf].some((value) => values.has(value)) ? [right] : [],
+  );
+  const subject = claims["sub"];
+  if (given.length === 0 || typeof subject !== "string") return undefined;
+  const name = claims[nameClaim];
+  const own = new Set<Right>(["view", ...given]);
+  return {
+    name: typeof name === "string" && name !== "" ? name : subject,
+    subject: `${issuer}#${subject}`,
+    rights: rights.filter((right) => own.has(right)),
+  };
+}
+
+/** The groups or roles of a person. An address that nobody has verified is not one: people choose it themselves. */
+export function roleValues(claims: Claims, roleClaim: string): readonly string[] {
+  if (roleClaim === "email" && claims["email_verified"] !== true) return [];
+  const value = Object.hasOwn(claims, roleClaim) ? claims[roleClaim] : nested(claims, roleClaim.split("."));
+  const values: readonly unknown[] = [value].flat();
+  return values.filter((one): one is string => typeof one === "string" && one !== "*");
+}
+
+function nested(value: unknown, path: readonly string[]): unknown {
+  const [name, ...rest] = path;
+  if (name === undefined) return value;
+  const object = asObject(value);
+  return object !== undefined && Object.hasOwn(object, name) ? nested(object[name], rest) : undefined;
+}

@@ -1,0 +1,18 @@
+import type { IncomingMessage } from "node:http";
+
+/**
+ * Why a request must come from another page than ours; undefined where it may be ours, or no browser sent it. Pages on
+ * other ports of this machine are same-site, so the cookie alone does not keep them out. `origins` are ours besides the
+ * host of the request, which a proxy may have changed.
+ */
+export function pageProblem(
+  { headers }: Pick<IncomingMessage, "headers">,
+  origins: readonly string[] = [],
+): string | undefined {
+  const { origin, host } = headers;
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin" && site !== "none") return "a page of another site is calling";
+  if (origin !== undefined && URL.parse(origin)?.host !== host && !origins.includes(origin))
+    return "a page of another origin is calling";
+  return undefined;
+}

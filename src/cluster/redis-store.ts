@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../lib/clock.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import { createBreaker } from "./breaker.ts";
-import type { SharedStore, SharedStoreEvents } from "./shared-store.ts";
+import type { SharedStore, SharedStoreEvents, StartedTask } from "./shared-store.ts";
 
 export interface RedisStoreOptions {
   /** `redis://`, `rediss://`, `valkey://` or `valkeys://`. */
@@ -49,6 +49,7 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     lease: (of: string): string => `${prefix}lease:${of}`,
     ended: (id: string): string => `${prefix}ended:${id}`,
     owner: (id: string): string => `${prefix}owner:${id}`,
+    task: (id: string): string => `${prefix}task:${id}`,
     notices: `${prefix}notices`,
   };
   const peers = new Map<string, string>();
@@ -165,6 +166,14 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
         const owner = await client.eval(claimScript, { keys: [keys.owner(session)], arguments: values });
         return typeof owner === "string" ? owner : node;
       }),
+    noteTask: (task, { node: at, owner }, ttlMs) =>
+      run(async (client) => {
+        const expiration = { type: "PX", value: Math.ceil(ttlMs) } as const;
+        // A known task stays with its owner.
+        await client.set(keys.task(task), `${at} ${owner}`, { condition: "NX", expiration });
+      }),
+    findTasks: (tasks) =>
+      run(async (client) => (await client.mGet(tasks.map(keys.task))).map((value) => parseTask(value))),
     close: async () => {
       isClosed = true;
       stopPoll?.();
@@ -173,6 +182,12 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
       for (const client of clients) client.destroy();
     },
   };
+}
+
+function parseTask(value: string | null): StartedTask | undefined {
+  if (value === null) return undefined;
+  const [node = "", ...owner] = value.split(" ");
+  return { node, owner: owner.join(" ") };
 }
 
 function newClient(createClient: typeof CreateClient, url: string, onError: (error: Error) => void): Client {

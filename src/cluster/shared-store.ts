@@ -1,3 +1,11 @@
+/** A task that runs at an upstream. */
+export interface StartedTask {
+  /** The gateway that started it. */
+  readonly node: string;
+  /** The id of the principal that it was started for. */
+  readonly owner: string;
+}
+
 /** What gateways share: who is alive, who serves a session, and which sessions have ended. Never the traffic itself. */
 export interface SharedStore {
   /** Resolves when the store has answered for the first time; rejects if it cannot be reached. */
@@ -12,6 +20,10 @@ export interface SharedStore {
    * one, or another that was faster.
    */
   claim(session: string, ttlMs: number): Promise<string>;
+  /** Tells all gateways who started a task, for some time. */
+  noteTask(task: string, started: StartedTask, ttlMs: number): Promise<void>;
+  /** Who started tasks; undefined for those that nobody noted. */
+  findTasks(tasks: readonly string[]): Promise<readonly (StartedTask | undefined)[]>;
   close(): Promise<void>;
 }
 

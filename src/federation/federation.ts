@@ -94,6 +94,11 @@ export class Federation {
     return reader;
   }
 
+  /** A member's own state in the `requestState` that a caller sent; undefined if that was not issued for the caller. */
+  ownState(caller: Pick<Exchange, "route" | "principal">, text: string): string | undefined {
+    return this.states.ownState(caller, this.options.members, text);
+  }
+
   /**
    * What a request is about, as its member writes it. Several only for a URI that nobody has listed: then any of these
    * members may have it. None where the request is about nothing, or about something unknown.

@@ -80,6 +80,14 @@ export interface RefusedRequest {
   readonly fields?: Readonly<Record<string, string | undefined>>;
 }
 
+/** The owners of tasks that any gateway started. */
+export interface SharedTasks extends TaskOwnerStore {
+  /** The gateways that started tasks; from then on `get` knows the owners. Rejects while nobody can say. */
+  find(tasks: readonly string[]): Promise<readonly (string | undefined)[]>;
+  /** Resolves when all gateways can know of the tasks that this one started; undefined if they can. */
+  whenNoted(): Promise<void> | undefined;
+}
+
 /** This gateway among others that hand requests to each other. */
 export interface ClusterMember {
   readonly node: string;
@@ -89,6 +97,7 @@ export interface ClusterMember {
   readonly peers: ReadonlyMap<string, string>;
   /** The node that serves a session whose server lives in one process. Rejects while nobody can say. */
   ownerOf(session: Pick<SessionRecord, "id" | "openedBy">): Promise<string>;
+  readonly tasks: SharedTasks;
 }
 
 /** The options of a context that a reload may change. */

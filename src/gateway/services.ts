@@ -64,10 +64,10 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const driftGuard = openDriftGuard(config.drift, { log, clock });
   const redact = (text: string): string => running().secrets.redact(text);
   const state = openState(config.state, { log, clock });
-  const cluster = createCluster(config, { node: state.node, ended: state.ended, log, clock, setTimer });
+  const cluster = createCluster(config, { ...state, log, clock, setTimer });
   const context = createContext({
     ...contextOptionsOf(config),
-    state: { ...state, ended: cluster.ended },
+    state: { ...state, ended: cluster.ended, taskOwners: cluster.member?.tasks ?? state.taskOwners },
     cluster: cluster.member,
     log,
     clock,

@@ -8,6 +8,10 @@ export interface TaskOwnerStore {
   get(task: string): string | undefined;
   /** Remembers an owner until a wall time in milliseconds. */
   set(task: string, owner: string, until: number): void;
+}
+
+/** Such a store in a file. */
+export interface OpenTaskOwnerStore extends TaskOwnerStore {
   close(): void;
 }
 
@@ -16,7 +20,7 @@ const maxOwners = 100_000;
 const cleanUpEvery = 1000;
 
 /** Opens the store in a folder. Several processes may use one folder. */
-export function openTaskOwnerStore(folder: string, wall: () => number): TaskOwnerStore {
+export function openTaskOwnerStore(folder: string, wall: () => number): OpenTaskOwnerStore {
   const file = join(folder, "tasks.sqlite");
   const database = new Database(file);
   database.exec(`

@@ -1,5 +1,4 @@
 // Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
-import { randomBytes } from "node:crypto";
 import { EventEmitter } from "node:events";
 import type { IncomingMessage } from "node:http";
 
@@ -18,36 +17,12 @@ import { principalNamed } from "../support/principals.ts";
 import { exchange, openStream, post, postHeaders } from "../support/raw-http.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
+import { newSecret, openPair, replicaConfig } from "../support/replicas.ts";
 import { startRoundRobin } from "../support/round-robin.ts";
 import { connectV1 } from "../support/v1-client.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 const pong: Answering = (call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} });
-const newSecret = (): string => randomBytes(32).toString("base64url");
-
-/** What replicas have in common. */
-function shared(redis: RedisServer, upstream: ConfigInput["upstream"]): ConfigInput {
-  return {
-    upstream,
-    state: { keys: [newSecret()], redis: { url: redis.url } },
-    cluster: { listen: { host: "127.0.0.1", port: 0 }, secret: newSecret() },
-  };
-}
-
-/** Two gateways in this process that know each other, with a proxy in front. */
-async function openPair(redis: RedisServer, upstream: ConfigInput["upstream"]) {
-  const config = shared(redis, upstream);
-  const stack = new AsyncDisposableStack();
-  const one = stack.use(await openGateway(config));
-  const two = stack.use(await openGateway(config));
-  const proxy = stack.use(await startRoundRobin([one.origin, two.origin]));
-  // Each reads once a second who is there.
-  await eventually(async () => expect(await readPeers(redis)).toHaveLength(2));
-  await eventually(async () => {
-    for (const { gateway } of [one, two]) expect(gateway.metrics()).toMatch(/^headgate_peers 1$/mu);
-  });
-  return { one, two, proxy, config, [Symbol.asyncDispose]: () => stack.disposeAsync() };
-}
 
 describe("two gateways with the same keys and nothing else", () => {
   it("serve each other's sessions with an HTTP server, whichever gets the request", async () => {
@@ -67,7 +42,7 @@ describe("two gateways that know each other", () => {
   it("serve a session with a stdio server where its process is", async () => {
     await using redis = await startRedis();
     const [command, ...args] = stdioFixture({ era: "legacy" });
-    await using pair = await openPair(redis, { command, args });
+    await using pair = await openPair(redis.state, { upstream: { command, args } });
     await using client = await connectV1({ via: "http", url: pair.proxy.url });
     for (let call = 0; call < 6; call++) {
       expect(await client.callTool("test_simple_text")).toMatchObject({ isError: false });
@@ -88,7 +63,7 @@ describe("two gateways that know each other", () => {
       const stream = call.stream();
       await stream.send({ jsonrpc: "2.0", id: "question", method: "roots/list" });
     });
-    await using pair = await openPair(redis, { url: upstream.url });
+    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
     const session = await openSession(pair.one.url);
     // The call runs at the first gateway; the answer to its question comes to the second.
     await using call = await session.stream(toolCall(7, "asks"));
@@ -108,7 +83,7 @@ describe("two gateways that know each other", () => {
     };
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(answer);
-    await using pair = await openPair(redis, { url: upstream.url });
+    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
     const session = await openSession(pair.one.url);
     const call = await session.stream(toolCall(7, "slow"));
     const tell = async (data: string) =>
@@ -133,7 +108,7 @@ describe("two gateways that know each other", () => {
   it("end a session together", async () => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
-    await using pair = await openPair(redis, { url: upstream.url });
+    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
     const session = await openSession(pair.one.url);
     expect((await post(pair.two.url, ping, session.headers)).status).toBe(200);
     expect((await exchange(pair.two.url, { method: "DELETE", headers: session.headers })).status).toBe(200);
@@ -146,7 +121,7 @@ describe("two gateways that know each other", () => {
   it("take a request of a peer only with the secret", async () => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
-    const config = shared(redis, { url: upstream.url });
+    const config = replicaConfig(redis.state, { upstream: { url: upstream.url } });
     await using _gateway = await openGateway(config);
     const peers = await readPeers(redis);
     for (const url of peers) {
@@ -159,7 +134,7 @@ describe("two gateways that know each other", () => {
   it("take what was heard on the wire neither with another message nor twice", async () => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
-    const config = shared(redis, { url: upstream.url });
+    const config = replicaConfig(redis.state, { upstream: { url: upstream.url } });
     await using _gateway = await openGateway(config);
     const [url = ""] = await readPeers(redis);
     await using wire = await fakeUpstream((call) => call.replyRaw(204));
@@ -207,7 +182,7 @@ describe("the store that gateways share", () => {
   it.each(["stop", "freeze"] as const)("may be away (%s): sessions go on, and ended ones end here", async (how) => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
-    await using pair = await openPair(redis, { url: upstream.url });
+    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
     const [kept, ended] = [await openSession(pair.one.url), await openSession(pair.one.url)];
     await redis[how]();
     // Any gateway opens ids without the store; whether a session has ended elsewhere is not known, so it goes on.
@@ -224,7 +199,7 @@ describe("a session with a process", () => {
   it("goes on at its owner while the store is away; if that has gone too, the client is told when to try again", async () => {
     await using redis = await startRedis();
     const [command, ...args] = stdioFixture({ era: "legacy" });
-    const config = shared(redis, { command, args });
+    const config = replicaConfig(redis.state, { upstream: { command, args } });
     await using owner = await openGateway(config);
     await using stranger = await openGateway(config);
     const session = await openSession(owner.url);
@@ -246,10 +221,8 @@ describe("a gateway of several that is killed", () => {
     await using redis = await startRedis();
     const [command, ...args] = stdioFixture({ era: "legacy" });
     await using fixture = await startFixture({ era: "legacy" });
-    const config: ConfigInput = {
-      ...shared(redis, undefined),
-      routes: { web: { upstream: { url: fixture.url } }, local: { upstream: { command, args } } },
-    };
+    const routes = { web: { upstream: { url: fixture.url } }, local: { upstream: { command, args } } };
+    const config = replicaConfig(redis.state, { routes });
     await using one = await startRestartable(config);
     await using two = await startRestartable(config);
     const web = await openSession(`${one.origin}/web/mcp`);
@@ -269,7 +242,7 @@ describe("a rolling restart", () => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
     const config: ConfigInput = {
-      ...shared(redis, { url: upstream.url }),
+      ...replicaConfig(redis.state, { upstream: { url: upstream.url } }),
       shutdown: { grace: "10s", readinessDelay: "2s" },
     };
     await using one = await startRestartable(config);

@@ -8,6 +8,8 @@ import { freePort } from "./free-port.ts";
 /** A real Redis server of its own, on a free port. */
 export interface RedisServer extends AsyncDisposable {
   readonly url: string;
+  /** How gateways are told of it. */
+  readonly state: { readonly redis: { readonly url: string } };
   /** Ends it at once; everything it held is gone. */
   readonly stop: () => Promise<void>;
   /** Starts it again, empty, at the same address. */
@@ -45,8 +47,10 @@ export async function startRedis(): Promise<RedisServer> {
   }
 
   await start();
+  const url = `redis://127.0.0.1:${port}`;
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url,
+    state: { redis: { url } },
     stop,
     start,
     freeze: () => void child?.kill("SIGSTOP"),

@@ -1,4 +1,4 @@
-import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../../core/exchange.ts";
+import { type Clock, type Exchange, limitKeyOf, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { KeyedCounter } from "../../lib/keyed-counter.ts";
@@ -35,7 +35,7 @@ export interface SuspendedCallsDeps {
   readonly setTimer: SetTimer;
   /** Makes unguessable ids. */
   readonly newId: () => string;
-  /** Names this process; a retry that reaches another process is refused. */
+  /** Names this process; a retry has to reach the one that holds its call. */
   readonly instance: string;
   /** Seals every `requestState`. */
   readonly seal: Seal;
@@ -55,6 +55,8 @@ export interface SuspendedCalls {
   requestInput(exchange: Exchange): Promise<Reply> | undefined;
   /** The call that a response or request belongs to. */
   callOf(exchange: Exchange): BridgedCall | undefined;
+  /** The process that holds the call of a retry, as its `requestState` says; undefined if that is not the caller's. */
+  holderOf(state: string, route: string, principal: Pick<Principal, "id">): string | undefined;
   /** Resumes the call that a retry names, or throws why not; undefined for a request that is not a retry. */
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> | undefined;
 }
@@ -153,6 +155,10 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     requestInput: (exchange) => {
       const { message } = exchange;
       return message.kind === "request" ? callOf(exchange)?.requestInput(exchange, message) : undefined;
+    },
+    holderOf: (text, route, { id }) => {
+      const state = openRequestState(seal, text);
+      return state?.owner === ownerDigest(route, id) ? state.instance : undefined;
     },
     resume: (exchange, request) => {
       if (memberType(request, "params.requestState") === undefined) return undefined;

@@ -93,10 +93,16 @@ export interface RequestStates {
   seal(exchange: Exchange, member: MemberOptions, message: Message, saysAsker: boolean): Message;
   /** A retry as the member gets it. Throws if the state is of another member or caller. */
   open(exchange: Exchange, member: MemberOptions, message: RequestMessage): RequestMessage;
+  /** The member's own state in one that a caller sent; undefined if it is of none of these members, or of another caller. */
+  ownState(
+    caller: Pick<Exchange, "route" | "principal">,
+    members: readonly MemberOptions[],
+    text: string,
+  ): string | undefined;
 }
 
 export function createRequestStates(seal: Seal): RequestStates {
-  const contextOf = ({ route, principal }: Exchange, { name }: MemberOptions): string =>
+  const contextOf = ({ route, principal }: Pick<Exchange, "route" | "principal">, { name }: MemberOptions): string =>
     JSON.stringify([route, principal.id, name]);
   return {
     seal: (exchange, member, message, saysAsker) => {
@@ -115,6 +121,13 @@ export function createRequestStates(seal: Seal): RequestStates {
         throw new GatewayError("invalid_params", problem, { details: { requestState: "broken" } });
       }
       return withString(message, "params.requestState", state.toString());
+    },
+    ownState: (caller, members, text) => {
+      for (const member of members) {
+        const state = seal.open(text, contextOf(caller, member));
+        if (state !== undefined) return state.toString();
+      }
+      return undefined;
     },
   };
 }

@@ -81,6 +81,8 @@ export interface ClientConnection {
   cancel?(request: RequestId): void;
   /** Acknowledges a message that has no reply. */
   acknowledge(): void;
+  /** Hands a request over to another gateway if that has to serve it; true if it has. Absent where there are none. */
+  handOver?(message: Message): Promise<boolean> | undefined;
   /** Nobody here waits for a response; another gateway may. Acknowledges it, and calls back if nobody does. */
   responseUnknown(report: () => void): void;
   /** Refuses a message with an error of the gateway; without a message, something that could not be parsed. */
@@ -162,8 +164,11 @@ function runModern(
     if (target !== undefined) client.cancel(target.id);
     return undefined;
   }
-  const reply = client.replyTo(message, undefined);
-  return converse(gateway, client, message, { revision: checked.revision, session: undefined, reply });
+  const { revision } = checked;
+  return unlessHandedOver(client, message, () => {
+    const reply = client.replyTo(message, undefined);
+    return converse(gateway, client, message, { revision, session: undefined, reply });
+  });
 }
 
 function receiveLegacy(
@@ -190,8 +195,17 @@ function receiveLegacy(
     }
     return undefined;
   }
-  const reply = client.replyTo(outcome.message, session);
-  return converse(gateway, client, outcome.message, { revision: revisionOf(session), session, reply });
+  const { message: single } = outcome;
+  return unlessHandedOver(client, single, () => {
+    const reply = client.replyTo(single, session);
+    return converse(gateway, client, single, { revision: revisionOf(session), session, reply });
+  });
+}
+
+/** Serves a message here, unless another gateway has to. */
+function unlessHandedOver(client: ClientConnection, message: Message, serve: () => Promise<void>): Promise<void> {
+  const handedOver = client.handOver?.(message);
+  return handedOver === undefined ? serve() : handedOver.then((isGone) => (isGone ? undefined : serve()));
 }
 
 /** Each member of a batch is answered on its own (MCP 2025-03-26; the parser refuses batches of other revisions). */

@@ -82,7 +82,12 @@ export function sendToPeer(
   return new Promise((resolve, reject) => {
     const sent = httpRequest(new URL(path, url), { method, headers, agent }, resolve);
     sent.on("error", reject);
-    request.socket.once("close", () => sent.destroy());
+    // The socket may carry many requests, so it keeps no listener of one that is over.
+    const abort = (): void => {
+      sent.destroy();
+    };
+    request.socket.once("close", abort);
+    sent.once("close", () => request.socket.off("close", abort));
     sent.end(body);
   });
 }

@@ -34,13 +34,12 @@ export async function peerFor(cluster: ClusterMember, request: SessionRequest): 
 
 /** The owner has just taken the session, and its lease has not been read yet. */
 function notYet(): never {
-  throw peerGone(undefined);
+  throw peerGone();
 }
 
 /** The error while the gateway that serves a session cannot be reached, and its lease has not ended. */
-export function peerGone(cause: unknown): GatewayError {
+export function peerGone(): GatewayError {
   return new GatewayError("store_failed", "the gateway that serves this session cannot be reached; try again soon", {
-    cause,
     details: { retryAfter: 2 },
   });
 }

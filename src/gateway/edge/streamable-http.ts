@@ -4,7 +4,7 @@ import type { Exchange, Principal, TransportContext } from "../../core/exchange.
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf, errorMessage } from "../../core/reply.ts";
 import { type ErrorCode, errorTable, GatewayError } from "../../errors.ts";
-import { isPromise } from "../../lib/is-promise.ts";
+import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { decodeLabel } from "../../protocol/ids/label.ts";
@@ -13,6 +13,7 @@ import type { RestoredSession } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
+import { errorFields } from "../../telemetry/log.ts";
 import type { ClusterMember, GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
@@ -27,6 +28,7 @@ import {
   writeRejection,
 } from "./http-reply.ts";
 import { isBodyOf, passOn, sendToPeer } from "./peer-requests.ts";
+import { peerHolding } from "./request-peer.ts";
 import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
@@ -177,7 +179,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body))
       throw new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
     const id = this.header("mcp-session-id");
-    if (id === undefined) return true;
+    if (id === undefined) return this.#keep(body);
     const { registry, cluster } = this.#gateway;
     this.#session = registry.find(id, this.route.name, this.principal);
     const hasPeers = cluster !== undefined && forwarded === undefined;
@@ -213,19 +215,36 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     this.#body = body;
     const session = this.#session ?? (await this.#gateway.registry.inspect(id, this.route.name, this.principal));
     if (session === undefined) return true;
-    const holdsSessions = this.route.holdsSessions();
+    const holdsSessions = this.route.upstream().holdsSessions();
     const url = await peerFor(cluster, { use, session, holdsSessions, lastEventId: this.header("last-event-id") });
-    if (url !== undefined) {
-      try {
-        passOn(await this.#sendTo(cluster, url, false), this.response);
-        this.#gateway.metrics.metrics.forwarded.labels({ route: this.route.name }).inc();
-        return false;
-      } catch (error) {
-        if (holdsSessions) throw peerGone(error);
-        // Its lease has not ended yet; any gateway can go on with this session.
-      }
-    }
+    if (await this.#passTo(cluster, url)) return false;
+    // Its lease has not ended yet. Any gateway can go on with a session that lives in no process.
+    if (url !== undefined && holdsSessions) throw peerGone();
     return this.#session === undefined ? this.#restore(id) : true;
+  }
+
+  /** A request about a task, or the retry of a call that waits for input, goes to the gateway that has it. */
+  handOver(message: Message): Promise<boolean> | undefined {
+    const { cluster } = this.#gateway;
+    if (cluster === undefined || this.#caller.forwarded !== undefined) return undefined;
+    const url = peerHolding(this.#gateway, cluster, this.route, this.principal, message);
+    return url === undefined ? undefined : this.#passTo(cluster, url);
+  }
+
+  /** Hands the request to a peer; false if there is none, or it cannot be reached. */
+  async #passTo(cluster: ClusterMember, peer: MaybePromise<string | undefined>): Promise<boolean> {
+    const url = await peer;
+    if (url === undefined) return false;
+    let answer: IncomingMessage;
+    try {
+      answer = await this.#sendTo(cluster, url, false);
+    } catch (error) {
+      this.#gateway.log.debug(errorFields(GatewayError.from(error)), "a peer cannot be reached; serving its request");
+      return false;
+    }
+    passOn(answer, this.response);
+    this.#gateway.metrics.metrics.forwarded.labels({ route: this.route.name }).inc();
+    return true;
   }
 
   #sendTo(cluster: ClusterMember, url: string, isAnswer: boolean): Promise<IncomingMessage> {

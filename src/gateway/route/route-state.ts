@@ -27,6 +27,7 @@ import {
 import { createExchangeLog } from "./guards/exchange-log.ts";
 import { createRateGuard } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
+import { createTaskLookup } from "./guards/task-owners.ts";
 import { createArgumentOverrides, createMemberResolution } from "./member-resolution.ts";
 import { createToolDiscovery } from "./tool-discovery.ts";
 import { createMessageKinds } from "./message-kinds.ts";
@@ -172,6 +173,7 @@ export function routeDepsOf(
       concurrencyGuard,
       createMessageKinds(observer),
       taskOwners,
+      ...(context.cluster === undefined ? [] : [createTaskLookup(context.cluster.tasks)]),
       validation.schemasLoaded,
       // Before the server is looked up: what it calls is judged, limited and recorded as the real tool.
       ...(upstream.federation?.hasSearch === true ? [createToolDiscovery(upstream.federation)] : []),

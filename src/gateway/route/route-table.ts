@@ -183,7 +183,7 @@ function createEntry(
   options: CorrelationOptions,
   deps: RouteTableDeps,
 ): RouteEntry {
-  const { context, recording, tracing } = deps;
+  const { context, tracing } = deps;
   const { clock, setTimer, registry } = context;
   const { name } = state.config;
   const observer = wireObserverOf(name, deps);
@@ -215,13 +215,22 @@ function createEntry(
       observer.received(exchange.direction === "client-to-server" ? "client" : "upstream", exchange.message, exchange);
       pendingGuard.settleStray(exchange);
     },
-    whenStored: recording?.whenStored,
+    whenStored: storedOf(deps),
     tracing: tracing?.(name),
     onBegunAnew: (session) => {
       lasting.listChanges.announceTo(session);
     },
   });
   return { ...lasting, route, correlator, state };
+}
+
+/** What answers wait for: that they are recorded, and that other gateways can know of the tasks in them. */
+function storedOf({ recording, context: { cluster } }: RouteTableDeps): (() => Promise<void> | undefined) | undefined {
+  if (cluster === undefined) return recording?.whenStored;
+  return () => {
+    const [stored, noted] = [recording?.whenStored(), cluster.tasks.whenNoted()];
+    return stored === undefined || noted === undefined ? (stored ?? noted) : stored.then(() => noted);
+  };
 }
 
 function toTracked({ route, correlator }: RouteEntry) {

@@ -70,8 +70,8 @@ export interface Route {
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: it is counted, and its streams end with it. */
   readonly registerSession: (session: Session) => void;
-  /** Whether a session of this route lives in one process, so that no other can serve it. */
-  readonly holdsSessions: () => boolean;
+  /** Where messages go now. */
+  readonly upstream: () => Pick<OpenUpstream, "federation" | "holdsSessions">;
   /** Prepares a session that began in another process. */
   readonly restoreSession: (restorable: RestorableSession) => void;
   /** Sends the messages of a session through a channel instead of streams. */
@@ -200,7 +200,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
       return active.isGuarded ? undefined : active.binding.toolHeaders;
     },
     strayResponse: deps.strayResponse,
-    holdsSessions: () => active.upstream.holdsSessions(),
+    upstream: () => active.upstream,
     streamOptions,
     streamsOf: client.streamsOf,
     registerSession,

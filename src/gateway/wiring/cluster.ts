@@ -7,12 +7,15 @@ import { createSeals, type Seal } from "../../lib/keys/sealing.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { SessionRecord } from "../../sessions/session-record.ts";
+import type { TaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ClusterMember } from "../context.ts";
+import { createSharedTasks } from "./shared-tasks.ts";
 
 export interface ClusterDeps {
   readonly node: string;
   readonly ended: EndedSessions;
+  readonly taskOwners: TaskOwnerStore | undefined;
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -112,6 +115,7 @@ export function createCluster(
             return store?.peers ?? noPeers;
           },
           ownerOf,
+          tasks: createSharedTasks({ node, log, wall: clock.wall, kept: deps.taskOwners, store: () => store }),
         };
 
   return {
@@ -141,10 +145,11 @@ export function createCluster(
           },
         },
       });
+      // Without the store, this gateway serves what it can alone, at once.
+      if (!required) return;
       try {
         await store.ready();
       } catch (error) {
-        if (!required) return;
         await store.close();
         throw GatewayError.from(error);
       }

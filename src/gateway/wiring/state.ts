@@ -9,7 +9,7 @@ import { readOrCreateKey } from "../../lib/keys/key-file.ts";
 import { createProcessSeals, createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import { openEndedSessions } from "../../sessions/ended-sessions.ts";
 import { noJournal, openStreamJournal } from "../../sessions/stream-journal.ts";
-import { openTaskOwnerStore } from "../../sessions/task-owner-store.ts";
+import { type OpenTaskOwnerStore, openTaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 import type { GatewayState } from "../context.ts";
 
@@ -60,7 +60,7 @@ function keptIn(
   node: string,
   log: Logger,
   { wall }: Clock,
-): Pick<GatewayState, "ended" | "journal" | "taskOwners"> | undefined {
+): (Pick<GatewayState, "ended" | "journal"> & { readonly taskOwners: OpenTaskOwnerStore }) | undefined {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const ended = openEndedSessions(folder, wall);

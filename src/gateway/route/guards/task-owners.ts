@@ -1,12 +1,13 @@
 import { FairMap } from "../../../lib/bounded-map.ts";
 import { GatewayError } from "../../../errors.ts";
 import { anonymous, type Clock, type Exchange, limitKeyOf, type Principal } from "../../../core/exchange.ts";
-import type { Guard, Reply } from "../../../core/pipeline.ts";
+import type { Guard, Interceptor, Reply } from "../../../core/pipeline.ts";
 import { memberString, memberValue } from "../../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../../protocol/message.ts";
 import { methodFacts } from "../../../protocol/methods.ts";
 import { createdTaskId } from "../../../protocol/metadata.ts";
 import type { TaskOwnerStore } from "../../../sessions/task-owner-store.ts";
+import type { SharedTasks } from "../../context.ts";
 import { resultMessage } from "../../../core/reply.ts";
 
 /** How long the owner of a task is remembered; longer than servers are likely to keep tasks. */
@@ -21,10 +22,9 @@ const maxKept = 100_000;
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwnerStore): Guard {
   const owners = new FairMap<{ readonly id: string; readonly until: number }>(maxKept);
-  const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
   function ownerOf(route: string, task: string): string | undefined {
-    const key = keyOf(route, task);
+    const key = taskKey(route, task);
     const owner = owners.get(key);
     // One that began before a restart.
     if (owner === undefined) return store?.get(key);
@@ -51,8 +51,9 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwne
     // A known id stays with its owner, whatever the server says later.
     if (ownerOf(route, task) !== undefined) return;
     const until = wall() + keptMs;
-    owners.set(limitKeyOf(principal), keyOf(route, task), { id: principal.id, until });
-    if (!isAnonymous(principal)) store?.set(keyOf(route, task), principal.id, until);
+    const key = taskKey(route, task);
+    owners.set(limitKeyOf(principal), key, { id: principal.id, until });
+    store?.set(key, principal.id, until);
   }
 
   return {
@@ -81,8 +82,13 @@ function isAnonymous({ id }: Principal): boolean {
   return id === anonymous.id;
 }
 
+/** Names a task among those of all routes. */
+export function taskKey(route: string, task: string): string {
+  return JSON.stringify([route, task]);
+}
+
 /** The tasks that a request names. */
-function tasksNamedBy(message: RequestMessage): readonly string[] {
+export function tasksNamedBy(message: RequestMessage): readonly string[] {
   const facts = methodFacts(message.method);
   if (facts?.target === "task") {
     const task = memberString(message, "params.taskId");
@@ -99,6 +105,23 @@ function taskStartedBy(answer: Message): string | undefined {
   return createdTaskId(answer);
 }
 
+function taskIdOf(task: unknown): string | undefined {
+  const id: unknown = Reflect.get(Object(task), "taskId");
+  return typeof id === "string" ? id : undefined;
+}
+
+/** Creates the step inside the guard that reads, for the tasks in a list, who started them at other gateways. */
+export function createTaskLookup({ find }: Pick<SharedTasks, "find">): Interceptor {
+  return (next) => async (exchange) => {
+    const reply = await next(exchange);
+    if (exchange.message.method !== "tasks/list" || reply.message?.kind !== "result") return reply;
+    const tasks: unknown = Reflect.get(Object(memberValue(reply.message, "result")), "tasks");
+    const ids = Array.isArray(tasks) ? tasks.flatMap((task) => taskIdOf(task) ?? []) : [];
+    await find(ids.map((id) => taskKey(exchange.route, id)));
+    return reply;
+  };
+}
+
 /** A page of a task list without the tasks of others. Its cursor stays, so that the next page can be read. */
 function withoutForeignTasks(
   exchange: Exchange,
@@ -111,8 +134,8 @@ function withoutForeignTasks(
   const { tasks } = result;
   if (!Array.isArray(tasks)) return reply;
   const own = tasks.filter((task: unknown) => {
-    const id: unknown = Reflect.get(Object(task), "taskId");
-    return typeof id === "string" && mayKnow(exchange, id);
+    const id = taskIdOf(task);
+    return id !== undefined && mayKnow(exchange, id);
   });
   if (own.length === tasks.length) return reply;
   return { ...reply, message: resultMessage(message.id, JSON.stringify({ ...result, tasks: own })) };

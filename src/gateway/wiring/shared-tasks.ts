@@ -1,0 +1,60 @@
+import type { SharedStore, StartedTask } from "../../cluster/shared-store.ts";
+import { GatewayError } from "../../errors.ts";
+import { createTtlCache } from "../../lib/ttl-cache.ts";
+import type { TaskOwnerStore } from "../../sessions/task-owner-store.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { SharedTasks } from "../context.ts";
+
+export interface SharedTasksDeps {
+  readonly node: string;
+  readonly log: Logger;
+  readonly wall: () => number;
+  /** Remembers owners over a restart of this gateway; absent where nothing is kept. */
+  readonly kept: TaskOwnerStore | undefined;
+  /** Undefined before the start. */
+  readonly store: () => SharedStore | undefined;
+}
+
+const maxKnown = 10_000;
+/** How long what another gateway has noted is used without asking again. */
+const knownMs = 10 * 60_000;
+const retryAfter = 2;
+
+/** Creates the owners of tasks that all gateways share. */
+export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksDeps): SharedTasks {
+  const known = createTtlCache<StartedTask>(maxKnown, wall);
+  const pending = new Set<Promise<void>>();
+
+  return {
+    get: (task) => known.get(task)?.owner ?? kept?.get(task),
+    set: (task, owner, until) => {
+      kept?.set(task, owner, until);
+      const ttlMs = until - wall();
+      known.set(task, { node, owner }, ttlMs);
+      const noted = store()
+        ?.noteTask(task, { node, owner }, ttlMs)
+        .catch((error: unknown) => {
+          const reason = GatewayError.from(error).message;
+          log.warn({ reason }, "could not tell other gateways about a task; only this one serves it");
+        })
+        .finally(() => {
+          pending.delete(noted as Promise<void>);
+        });
+      if (noted !== undefined) pending.add(noted);
+    },
+    find: async (tasks) => {
+      const unknown = tasks.filter((task) => known.get(task) === undefined);
+      const shared = store();
+      if (unknown.length > 0 && shared !== undefined) {
+        try {
+          for (const [index, started] of (await shared.findTasks(unknown)).entries())
+            if (started !== undefined) known.set(unknown[index] ?? "", started, knownMs);
+        } catch (error) {
+          throw new GatewayError("store_failed", GatewayError.from(error).message, { details: { retryAfter } });
+        }
+      }
+      return tasks.map((task) => known.get(task)?.node);
+    },
+    whenNoted: () => (pending.size === 0 ? undefined : Promise.all(pending).then(() => {})),
+  };
+}

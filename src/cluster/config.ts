@@ -36,7 +36,16 @@ export const stateConfig = z.strictObject({
     })
     .optional()
     .describe("What several gateways share: which are alive, which sessions have ended, and who serves a session."),
-  required: z.boolean().default(true).describe("Whether the gateway refuses to start while `redis` cannot be reached."),
+  postgres: z
+    .string()
+    .regex(/^postgres(?:ql)?:\/\//u, { error: "must begin with postgres:// or postgresql://" })
+    .meta({ writeOnly: true })
+    .optional()
+    .describe("URL of a PostgreSQL database to use instead of `redis`; needs the package `pg`."),
+  required: z
+    .boolean()
+    .default(true)
+    .describe("Whether the gateway refuses to start while `redis` or `postgres` cannot be reached."),
 });
 
 /** The `cluster` part of the configuration. */

@@ -1,34 +1,16 @@
 import type { createClient as CreateClient, RedisClientType } from "@redis/client";
 
 import { GatewayError } from "../errors.ts";
-import type { Clock, SetTimer } from "../lib/clock.ts";
-import { settlesWithin } from "../lib/timeout.ts";
-import { createBreaker } from "./breaker.ts";
-import type { SharedStore, SharedStoreEvents, StartedTask } from "./shared-store.ts";
+import type { SharedStore, SharedStoreOptions, StartedTask } from "./shared-store.ts";
+import { commandMs, connectMs, createStoreAccess, leaseMs } from "./store-access.ts";
 
-export interface RedisStoreOptions {
+export interface RedisStoreOptions extends SharedStoreOptions {
   /** `redis://`, `rediss://`, `valkey://` or `valkeys://`. */
   readonly url: string;
   /** In front of every key. */
   readonly prefix: string;
-  /** Names this process. */
-  readonly node: string;
-  /** Where peers reach this process; undefined if they cannot. */
-  readonly advertise: string | undefined;
-  readonly clock: Clock;
-  readonly setTimer: SetTimer;
-  readonly events: SharedStoreEvents;
 }
 
-/** A gateway that has not renewed its lease for this long has ended. */
-const leaseMs = 15_000;
-/** How often the list of peers is read; the lease is renewed with it. */
-const pollMs = 1000;
-/** A command that takes longer has failed: calls wait for some of them. */
-const commandMs = 250;
-const connectMs = 2000;
-/** How long a start waits for the first answer; loading the client takes a part of it. */
-const readyMs = 10_000;
 const maxReconnectMs = 2000;
 
 /** Sets the owner unless the present one is alive. Its lease tells. */
@@ -43,7 +25,7 @@ type Client = RedisClientType;
 
 /** Opens a store on Redis or Valkey. It connects at once, and again whenever the connection is lost. */
 export function openRedisStore(options: RedisStoreOptions): SharedStore {
-  const { prefix, node, advertise, clock, setTimer, events } = options;
+  const { prefix, node, advertise, clock, events } = options;
   const keys = {
     nodes: `${prefix}nodes`,
     lease: (of: string): string => `${prefix}lease:${of}`,
@@ -53,19 +35,19 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     notices: `${prefix}notices`,
   };
   const peers = new Map<string, string>();
-  const breaker = createBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
+  const access = createStoreAccess(options);
   const clients: Client[] = [];
-  let stopPoll: (() => void) | undefined;
-  let isClosed = false;
-  const answered = Promise.withResolvers<void>();
-  answered.promise.catch(() => {});
-  const opened = open();
 
-  async function open(): Promise<Client> {
-    const createClient = await loadClient();
-    const client = newClient(createClient, options.url, (error) => {
-      breaker.failed(error.message);
+  const run = async <Result>(command: (client: Client) => Promise<Result>): Promise<Result> =>
+    access.run(async () => {
+      const [client] = clients;
+      if (client === undefined) throw new Error("not connected");
+      return command(client);
     });
+
+  async function open(): Promise<void> {
+    const createClient = await loadClient();
+    const client = newClient(createClient, options.url, access.lost);
     const subscriber = newClient(createClient, options.url, () => {});
     clients.push(client, subscriber);
     // Every later connection: notices may have been missed meanwhile.
@@ -84,34 +66,10 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
         // The other client reports the problem; this one goes on trying.
       });
     await client.connect();
-    return client;
-  }
-
-  /** Runs a command; fails at once while the store is away. */
-  async function run<Result>(command: (client: Client) => Promise<Result>): Promise<Result> {
-    breaker.check();
-    const [client] = clients;
-    if (client === undefined) throw new GatewayError("store_failed", "the shared store is not connected");
-    // The client's own limit ends when a command has been written; a server may take it and never answer.
-    const late = Promise.withResolvers<never>();
-    const stop = setTimer(commandMs, () => {
-      late.reject(new Error(`no answer within ${commandMs} ms`));
-    });
-    try {
-      const result = await Promise.race([command(client), late.promise]);
-      breaker.succeeded();
-      return result;
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      breaker.failed(reason);
-      throw new GatewayError("store_failed", `the shared store is away: ${reason}`, { cause: error });
-    } finally {
-      stop();
-    }
   }
 
   /** Renews the lease and reads who else has one. */
-  async function poll(): Promise<void> {
+  async function renew(): Promise<void> {
     const lease = { expiration: { type: "PX", value: leaseMs } } as const;
     const [members] = await run((client) =>
       Promise.all([
@@ -128,35 +86,16 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     peers.clear();
     for (const [index, name] of others.entries()) peers.set(name, urls[index] ?? "");
     for (const name of gone) peers.delete(name);
-    answered.resolve();
   }
 
-  function pollAgain(): void {
-    if (isClosed) return;
-    stopPoll = setTimer(pollMs, () => {
-      // While the store is away, the peers known last are as good as any.
-      void poll()
-        .catch(() => {})
-        .finally(pollAgain);
-    });
-  }
-
-  // Whatever keeps the first attempt from working may be over a second later; a missing package is not.
-  opened
-    .then(poll, answered.reject)
-    .catch(() => {})
-    .finally(pollAgain);
+  access.keepRenewing(open(), renew);
 
   return {
-    ready: async () => {
-      if (await settlesWithin(answered.promise, readyMs, setTimer)) return;
-      throw new GatewayError("store_failed", `the shared store did not answer within ${readyMs / 1000} s`);
-    },
+    ready: access.ready,
     peers,
     endSession: (id, expiresAt) =>
       run(async (client) => {
-        const value = Math.max(1, Math.ceil(expiresAt - clock.wall()));
-        await client.set(keys.ended(id), "1", { expiration: { type: "PX", value } });
+        await client.set(keys.ended(id), "1", expiringIn(expiresAt - clock.wall()));
         await client.publish(keys.notices, id);
       }),
     hasEnded: (ids) => run(async (client) => (await client.mGet(ids.map(keys.ended))).map((value) => value !== null)),
@@ -168,15 +107,13 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
       }),
     noteTask: (task, { node: at, owner }, ttlMs) =>
       run(async (client) => {
-        const expiration = { type: "PX", value: Math.ceil(ttlMs) } as const;
         // A known task stays with its owner.
-        await client.set(keys.task(task), `${at} ${owner}`, { condition: "NX", expiration });
+        await client.set(keys.task(task), `${at} ${owner}`, { condition: "NX", ...expiringIn(ttlMs) });
       }),
     findTasks: (tasks) =>
       run(async (client) => (await client.mGet(tasks.map(keys.task))).map((value) => parseTask(value))),
     close: async () => {
-      isClosed = true;
-      stopPoll?.();
+      access.close();
       // Peers learn at once that this one has gone; if not, its lease ends.
       if (advertise !== undefined) await run((client) => client.del(keys.lease(node))).catch(() => {});
       for (const client of clients) client.destroy();
@@ -184,13 +121,17 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
   };
 }
 
-function parseTask(value: string | null): StartedTask | undefined {
-  if (value === null) return undefined;
-  const [node = "", ...owner] = value.split(" ");
-  return { node, owner: owner.join(" ") };
+function expiringIn(ttlMs: number): { readonly expiration: { readonly type: "PX"; readonly value: number } } {
+  return { expiration: { type: "PX", value: Math.max(1, Math.ceil(ttlMs)) } };
 }
 
-function newClient(createClient: typeof CreateClient, url: string, onError: (error: Error) => void): Client {
+function parseTask(value: string | null): StartedTask | undefined {
+  const space = value?.indexOf(" ") ?? -1;
+  if (value === null || space < 0) return undefined;
+  return { node: value.slice(0, space), owner: value.slice(space + 1) };
+}
+
+function newClient(createClient: typeof CreateClient, url: string, onError: (reason: string) => void): Client {
   const client: Client = createClient({
     url: url.replace(/^valkey/u, "redis"),
     disableOfflineQueue: true,
@@ -202,7 +143,9 @@ function newClient(createClient: typeof CreateClient, url: string, onError: (err
       reconnectStrategy: (retries) => Math.min(50 * 2 ** retries, maxReconnectMs) * (0.5 + Math.random() / 2),
     },
   });
-  client.on("error", onError);
+  client.on("error", (error: Error) => {
+    onError(error.message);
+  });
   return client;
 }
 

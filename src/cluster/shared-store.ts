@@ -1,3 +1,16 @@
+import type { Clock, SetTimer } from "../lib/clock.ts";
+
+/** What a store is opened with, whatever it runs on. */
+export interface SharedStoreOptions {
+  /** Names this process. */
+  readonly node: string;
+  /** Where peers reach this process; undefined if they cannot. */
+  readonly advertise: string | undefined;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly events: SharedStoreEvents;
+}
+
 /** A task that runs at an upstream. */
 export interface StartedTask {
   /** The gateway that started it. */

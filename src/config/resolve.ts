@@ -114,9 +114,17 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
 
 /** Gateways that serve each other's sessions must find each other and open the same ids. */
 function clusterProblems({ cluster, state }: Pick<Config, "cluster" | "state">): readonly ConfigFinding[] {
-  if (cluster === undefined) return [];
-  const missing = (["redis", "keys"] as const).filter((key) => state[key] === undefined);
-  return missing.map((key) => ({ path: ["cluster"], message: `needs \`state.${key}\`, the same for all gateways` }));
+  const both = { path: ["state", "postgres"], message: "cannot be combined with `state.redis`" };
+  const problems: ConfigFinding[] = state.redis !== undefined && state.postgres !== undefined ? [both] : [];
+  if (cluster === undefined) return problems;
+  const needs = (what: string): ConfigFinding => ({
+    path: ["cluster"],
+    message: `needs ${what}, the same for all gateways`,
+  });
+  if (state.redis === undefined && state.postgres === undefined)
+    problems.push(needs("`state.redis` or `state.postgres`"));
+  if (state.keys === undefined) problems.push(needs("`state.keys`"));
+  return problems;
 }
 
 type WrittenValidation = ParsedConfig["validation"];

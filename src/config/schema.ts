@@ -53,7 +53,9 @@ export const configSchema = z.strictObject({
   sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
   cluster: clusterConfig
     .optional()
-    .describe("How this gateway and others with the same `state` hand requests to each other. Needs `state.redis`."),
+    .describe(
+      "How this gateway and others with the same `state` hand requests to each other. Needs `state.redis` or `state.postgres`.",
+    ),
   state: stateConfig.prefault({}).describe("What outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),

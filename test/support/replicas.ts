@@ -8,7 +8,7 @@ import { type LocalGateway, openGateway } from "./local-gateway.ts";
 import { type RoundRobin, startRoundRobin } from "./round-robin.ts";
 
 /** Where replicas find each other. */
-export type SharedState = Pick<NonNullable<ConfigInput["state"]>, "redis">;
+export type SharedState = Pick<NonNullable<ConfigInput["state"]>, "redis" | "postgres">;
 
 /** Two gateways that know each other, with a proxy in front. */
 export interface ReplicaPair extends AsyncDisposable {

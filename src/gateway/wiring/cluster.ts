@@ -1,8 +1,9 @@
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
+import { openPostgresStore } from "../../cluster/postgres-store.ts";
 import { openRedisStore } from "../../cluster/redis-store.ts";
-import type { SharedStore } from "../../cluster/shared-store.ts";
+import type { SharedStore, SharedStoreOptions } from "../../cluster/shared-store.ts";
 import { createSeals, type Seal } from "../../lib/keys/sealing.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
@@ -10,6 +11,7 @@ import type { SessionRecord } from "../../sessions/session-record.ts";
 import type { TaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ClusterMember } from "../context.ts";
+import { createSharedEndings } from "./shared-endings.ts";
 import { createSharedTasks } from "./shared-tasks.ts";
 
 export interface ClusterDeps {
@@ -38,8 +40,6 @@ export interface GatewayCluster {
   close(): Promise<void>;
 }
 
-/** So many sessions are looked up at once after the store was away. */
-const chunk = 500;
 const retryAfter = 2;
 
 /** Prepares what is shared, as configured; nothing is connected before `start`. */
@@ -48,37 +48,12 @@ export function createCluster(
   deps: ClusterDeps,
 ): GatewayCluster {
   const { node, log, clock } = deps;
-  const { redis, required } = state;
+  const { redis, postgres, required } = state;
+  const isShared = redis !== undefined || postgres !== undefined;
   const noPeers: ReadonlyMap<string, string> = new Map();
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
-  /** Sessions whose end another gateway has told us, so that it need not be told. */
-  const told = new Set<string>();
-
-  const ended: EndedSessions = {
-    add: (session) => {
-      deps.ended.add(session);
-      if (store === undefined || told.delete(session.id)) return;
-      store.endSession(session.id, session.expiresAt).catch((error: unknown) => {
-        const reason = GatewayError.from(error).message;
-        log.warn({ reason }, "could not tell other gateways that a session has ended");
-      });
-    },
-    has: async (session) => {
-      if ((await deps.ended.has(session)) || store === undefined) return deps.ended.has(session);
-      try {
-        const [isOver = false] = await store.hasEnded([session.id]);
-        return isOver;
-      } catch (error) {
-        const reason = GatewayError.from(error).message;
-        log.warn({ reason }, "cannot ask whether a session has ended elsewhere; it goes on");
-        return false;
-      }
-    },
-    close: () => {
-      deps.ended.close();
-    },
-  };
+  const endings = createSharedEndings(deps.ended, () => store, log);
 
   async function ownerOf({ id, openedBy }: Pick<SessionRecord, "id" | "openedBy">): Promise<string> {
     if (openedBy === node || store?.peers.has(openedBy) === true) return openedBy;
@@ -90,19 +65,17 @@ export function createCluster(
     }
   }
 
-  async function endMissed(registry: SessionRegistry): Promise<void> {
-    const ids = registry.ids;
-    for (let start = 0; start < ids.length; start += chunk) {
-      const some = ids.slice(start, start + chunk);
-      const over = (await store?.hasEnded(some)) ?? [];
-      for (const [index, id] of some.entries()) if (over[index] === true) end(registry, id);
-    }
+  /** If the store is away again, this is done when it is back. */
+  async function follow(work: Promise<void>): Promise<void> {
+    await work.catch((error: unknown) => {
+      log.warn({ reason: GatewayError.from(error).message }, "could not exchange which sessions have ended");
+    });
   }
 
-  function end(registry: SessionRegistry, id: string): void {
-    told.add(id);
-    registry.endElsewhere(id);
-    told.delete(id);
+  function openStore(options: SharedStoreOptions): SharedStore {
+    return redis === undefined
+      ? openPostgresStore({ ...options, url: postgres ?? "" })
+      : openRedisStore({ ...options, ...redis });
   }
 
   const member: ClusterMember | undefined =
@@ -119,29 +92,28 @@ export function createCluster(
         };
 
   return {
-    ended: redis === undefined ? deps.ended : ended,
+    ended: isShared ? endings.ended : deps.ended,
     member,
     start: async (listen, registry) => {
-      if (redis === undefined) return;
+      if (!isShared) return;
       listener = await listen();
-      store = openRedisStore({
-        ...redis,
+      store = openStore({
         node,
         advertise: cluster?.advertise ?? listener?.address,
         clock,
         setTimer: deps.setTimer,
         events: {
           sessionEnded: (id) => {
-            end(registry, id);
+            endings.endedElsewhere(registry, id);
           },
           reconnected: () => {
-            endMissed(registry).catch((error: unknown) => {
-              log.warn({ reason: GatewayError.from(error).message }, "could not ask which sessions have ended");
-            });
+            void follow(endings.askMissed(registry));
           },
           changed: (isUp, reason) => {
-            if (isUp) log.info({}, "the shared store is back");
-            else log.warn({ reason }, "the shared store is away");
+            if (isUp) {
+              log.info({}, "the shared store is back");
+              void follow(endings.tellMissed());
+            } else log.warn({ reason }, "the shared store is away");
           },
         },
       });

@@ -1,0 +1,98 @@
+import { GatewayError } from "../errors.ts";
+import type { Clock, SetTimer } from "../lib/clock.ts";
+import { settlesWithin } from "../lib/timeout.ts";
+import { createBreaker } from "./breaker.ts";
+import type { SharedStoreEvents } from "./shared-store.ts";
+
+/** A gateway that has not renewed its lease for this long has ended. */
+export const leaseMs = 15_000;
+/** How often the lease is renewed and the list of peers is read. */
+const pollMs = 1000;
+/** A command that takes longer has failed: calls wait for some of them. */
+export const commandMs = 250;
+/** How long a connection may take. */
+export const connectMs = 2000;
+/** How long a start waits for the first answer; loading the client takes a part of it. */
+const readyMs = 10_000;
+
+/** How a store is asked, whatever it runs on. */
+export interface StoreAccess {
+  /** Runs a command; fails at once while the store is away, and after a quarter of a second without an answer. */
+  run<Result>(command: () => Promise<Result>): Promise<Result>;
+  /** The connection is lost. */
+  readonly lost: (reason: string) => void;
+  /** Renews the lease once the store is open, and every second from then on. */
+  keepRenewing(opened: Promise<unknown>, renew: () => Promise<void>): void;
+  /** Resolves when the lease has been renewed for the first time; rejects if the store cannot be opened or reached. */
+  readonly ready: () => Promise<void>;
+  close(): void;
+}
+
+/** Creates the access to a store. */
+export function createStoreAccess(deps: {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly events: Pick<SharedStoreEvents, "changed">;
+}): StoreAccess {
+  const { clock, setTimer, events } = deps;
+  const breaker = createBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
+  const answered = Promise.withResolvers<void>();
+  answered.promise.catch(() => {});
+  let stopTimer: (() => void) | undefined;
+  let isClosed = false;
+
+  function renewLater(renew: () => Promise<void>): void {
+    if (isClosed) return;
+    stopTimer = setTimer(pollMs, () => {
+      void renew()
+        .then(answered.resolve)
+        // While the store is away, the peers known last are as good as any.
+        .catch(() => {})
+        .finally(() => {
+          renewLater(renew);
+        });
+    });
+  }
+
+  return {
+    run: async (command) => {
+      breaker.check();
+      const late = Promise.withResolvers<never>();
+      // Clients count from when a command has been written; a server may take it and never answer.
+      const stop = setTimer(commandMs, () => {
+        late.reject(new Error(`no answer within ${commandMs} ms`));
+      });
+      try {
+        const result = await Promise.race([command(), late.promise]);
+        breaker.succeeded();
+        return result;
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        breaker.failed(reason);
+        throw new GatewayError("store_failed", `the shared store is away: ${reason}`, { cause: error });
+      } finally {
+        stop();
+      }
+    },
+    lost: (reason) => {
+      breaker.failed(reason);
+    },
+    keepRenewing: (opened, renew) => {
+      // Whatever keeps the first attempt from working may be over a second later; a missing package is not.
+      opened
+        .then(async () => renew().then(answered.resolve), answered.reject)
+        .catch(() => {})
+        .finally(() => {
+          renewLater(renew);
+        });
+    },
+    ready: async () => {
+      if (await settlesWithin(answered.promise, readyMs, setTimer)) return;
+      throw new GatewayError("store_failed", `the shared store did not answer within ${readyMs / 1000} s`);
+    },
+    close: () => {
+      isClosed = true;
+      stopTimer?.();
+    },
+  };
+}

@@ -73,7 +73,7 @@ export interface FrameHttp {
 /** A decision about a message. */
 export interface FrameDecision {
   /** The id of a policy decision, which clients are told too. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   readonly by: "policy" | "interceptor";
   /** The policy provider or interceptor. */
   readonly name: string;
@@ -82,14 +82,14 @@ export interface FrameDecision {
   readonly effect: string;
   /** False if it was only logged and the message forwarded as it was. */
   readonly enforced: boolean;
-  readonly rule?: string;
-  readonly code?: string;
-  readonly reason?: string;
+  readonly rule?: string | undefined;
+  readonly code?: string | undefined;
+  readonly reason?: string | undefined;
   /** The paths that the decision read. */
-  readonly read?: readonly string[];
+  readonly read?: readonly string[] | undefined;
   /** For lists: how many names there were, and how many were hidden. */
-  readonly listed?: number;
-  readonly hidden?: number;
+  readonly listed?: number | undefined;
+  readonly hidden?: number | undefined;
   readonly durationMs: number;
 }
 

@@ -1,6 +1,6 @@
 // Needed by bench recorder: "recording on against off".
 import { ByteReader, ByteWriter } from "./bytes.ts";
-import type { ExchangeRecord, Frame, FrameContext } from "./contract.ts";
+import type { ExchangeRecord, Frame, FrameContext, FrameDecision } from "./contract.ts";
 import { deriveComplete } from "./derive.ts";
 import type { ExchangeOutcome } from "./exchange-fields.ts";
 
@@ -111,7 +111,7 @@ const kinds = [
 
 const outcomes = ["ok", "tool_error", "input_required", "error"] as const;
 
-/** Members that few frames have; together they are written as JSON. `hasRareFields` lists them again. */
+/** Members that few frames have; together they are written as JSON. `hasRareFields` lists them again, but `decision`. */
 export const rareFields = [
   "omitted",
   "redacted",
@@ -157,8 +157,8 @@ const frameFields: readonly FrameField[] = [
     read: (reader, frame) => (frame.outcome = outcomes[reader.varint()]),
   },
   {
-    has: hasRareFields,
-    write: (writer, frame, relation) => writer.string(JSON.stringify(rareFieldsOf(frame, relation))),
+    has: (frame, relation) => frame.decision !== undefined || hasRareFields(frame, relation),
+    write: (writer, frame, relation) => writer.string(formatRareFields(frame, relation)),
     read: (reader, frame) => Object.assign(frame, JSON.parse(reader.string())),
   },
   {
@@ -374,7 +374,6 @@ function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelatio
     frame.errorCode !== undefined ||
     frame.gatewayCode !== undefined ||
     frame.upstream !== undefined ||
-    frame.decision !== undefined ||
     frame.diagnostic !== undefined ||
     frame.refusal !== undefined ||
     frame.lost !== undefined ||
@@ -382,6 +381,41 @@ function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelatio
     (frame.same !== undefined && repeated < 0) ||
     (frame.context !== undefined && frame.seq !== header.first) ||
     frame.operation !== header.operation
+  );
+}
+
+function formatRareFields(frame: Frame, relation: FrameRelation): string {
+  const { decision } = frame;
+  return decision === undefined || decision.id === undefined || hasRareFields(frame, relation)
+    ? JSON.stringify(rareFieldsOf(frame, relation))
+    : `{"decision":${formatDecision(decision.id, decision)}}`;
+}
+
+/** The last decision of each phase, and its JSON text without id and duration. */
+const lastDecisions = new Map<FrameDecision["phase"], { readonly decision: FrameDecision; readonly text: string }>();
+
+/** The JSON text of a decision. Most differ from the one before only in their ids and durations. */
+function formatDecision(id: string, decision: FrameDecision): string {
+  let last = lastDecisions.get(decision.phase);
+  if (last === undefined || !isSameDecision(decision, last.decision)) {
+    last = { decision, text: JSON.stringify({ ...decision, id: undefined, durationMs: undefined }).slice(1, -1) };
+    lastDecisions.set(decision.phase, last);
+  }
+  return `{"id":${JSON.stringify(id)},${last.text},"durationMs":${JSON.stringify(decision.durationMs)}}`;
+}
+
+function isSameDecision(one: FrameDecision, other: FrameDecision): boolean {
+  return (
+    one.rule === other.rule &&
+    one.effect === other.effect &&
+    one.name === other.name &&
+    one.by === other.by &&
+    one.enforced === other.enforced &&
+    one.read === other.read &&
+    one.code === other.code &&
+    one.reason === other.reason &&
+    one.listed === other.listed &&
+    one.hidden === other.hidden
   );
 }
 

@@ -176,9 +176,9 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
       return refuse(argumentsNotObject, startedAt);
     if (plan?.isHidden ?? names.isHidden(subject))
       return refuseHidden(subject, refuse(hiddenRefusal, startedAt, "the name is hidden from this caller"), startedAt);
-    const { decision: known, ...rest } = plan?.evaluation ?? unplanned(calls, message.method);
+    const evaluation = plan?.evaluation ?? unplanned(calls, message.method);
     const carried = { memory: plan?.response, names: plan === undefined ? allNames : plan.names };
-    const decision = known ?? evaluate(subject, calls, rest, carried, startedAt);
+    const decision = evaluation.decision ?? evaluate(subject, calls, evaluation, carried, startedAt);
     return decision.effect === "deny" && decision.refusal.kind === "hidden"
       ? refuseHidden(subject, decision, startedAt)
       : decision;

@@ -33,7 +33,8 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
     exchange: Exchange,
     message: Message,
     direction: Direction,
-    checks: Pick<ValidationContext, "semantic" | "requestMethod">,
+    requestMethod: string | undefined,
+    checkSemantics: ValidationContext["semantic"],
   ): GatewayError | undefined {
     const revision = revisionOf(exchange);
     const schema = schemas?.loaded?.get(revision);
@@ -41,8 +42,9 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
       revision,
       direction,
       settings,
-      ...(schema === undefined ? {} : { schema }),
-      ...checks,
+      requestMethod,
+      schema,
+      semantic: checkSemantics,
     });
     if (diagnostics.length > 0) deps.onDiagnostics(exchange, diagnostics);
     if (response === undefined) return undefined;
@@ -55,7 +57,8 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
       exchange,
       exchange.message,
       exchange.direction,
-      semantic === undefined ? noChecks : { semantic: () => semantic.ofMessage(exchange) },
+      undefined,
+      semantic && (() => semantic.ofMessage(exchange)),
     );
 
   return {
@@ -81,10 +84,13 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
         const problem =
           reply.isHidden === true
             ? messageProblem(exchange)
-            : problemOf(exchange, answer, reverseDirection(exchange.direction), {
-                requestMethod: request.method,
-                ...(semantic === undefined ? {} : { semantic: () => semantic.ofAnswer(exchange, answer) }),
-              });
+            : problemOf(
+                exchange,
+                answer,
+                reverseDirection(exchange.direction),
+                request.method,
+                semantic && (() => semantic.ofAnswer(exchange, answer)),
+              );
         if (problem !== undefined) throw problem;
         return reply;
       },
@@ -92,8 +98,6 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
     },
   };
 }
-
-const noChecks = {};
 
 /** Modern clients take no requests, so one on its way there comes from a legacy server behind a bridge. */
 function revisionOf({ direction, message, revision }: Exchange): Revision {

@@ -48,8 +48,17 @@ export interface LabelerOptions {
 export function createLabeler({ node, redact = String }: LabelerOptions): Labeler {
   if (!isNode(node)) throw new RangeError(`node must be eight lower-case hex digits, not "${node}"`);
   let counter = 0;
-  /** The beginning of labels of the last session; most messages come in runs of one session. */
-  let last = { session: noSession, start: `${noSession}-${node}-` };
+  /** What labels of a session begin with. */
+  const starts = new Map<string, string>();
+  const startOf = (session: string): string => {
+    let start = starts.get(session);
+    if (start === undefined) {
+      start = `${escapePart(session)}-${node}-`;
+      if (starts.size >= maxStarts) starts.clear();
+      starts.set(session, start);
+    }
+    return start;
+  };
   return {
     label(session, subject) {
       counter += 1;
@@ -57,10 +66,10 @@ export function createLabeler({ node, redact = String }: LabelerOptions): Labele
     },
     labelMessage(session, { id, kind }) {
       counter += 1;
-      if (session !== last.session) last = { session, start: `${escapePart(session)}-${node}-` };
-      if (id === undefined) return `${last.start}${kind === "notification" ? "notif" : "raw"}-${counter}`;
+      const start = startOf(session);
+      if (id === undefined) return `${start}${kind === "notification" ? "notif" : "raw"}-${counter}`;
       const subject = shortNumber.test(id.key) ? `n.${id.key.slice(2)}` : encodeSubject(boundedSubject(id.key, redact));
-      return `${last.start}${subject}-${counter}`;
+      return `${start}${subject}-${counter}`;
     },
   };
 }
@@ -113,6 +122,9 @@ function decodeSubject(text: string): LabelSubject | undefined {
   if (text.startsWith("s.")) return { kind: "id", key: `s:${value}` };
   return text.startsWith("n.") && number.test(value) ? { kind: "id", key: `n:${value}` } : undefined;
 }
+
+/** Beginnings of labels that are kept. */
+const maxStarts = 1000;
 
 /** The key of an id that needs neither escaping nor redaction: it is too short for a card number and the like. */
 const shortNumber = /^n:\d{1,12}$/;

@@ -24,11 +24,11 @@ export interface ValidationContext {
   readonly direction: Direction;
   readonly settings: ValidationSettings;
   /** The method of the request that a response answers. */
-  readonly requestMethod?: string;
+  readonly requestMethod?: string | undefined;
   /** Needed by the schema level. */
-  readonly schema?: SchemaValidator;
+  readonly schema?: SchemaValidator | undefined;
   /** Runs the semantic checks, which need state that only the caller has. */
-  readonly semantic?: () => readonly Diagnostic[];
+  readonly semantic?: (() => readonly Diagnostic[]) | undefined;
 }
 
 /** What was found, and the error response if an enforced level found something. */

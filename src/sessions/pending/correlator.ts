@@ -97,6 +97,7 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   openServerRequests = 0;
   serverRequestEndedAt = 0;
   isOver = false;
+  readonly #highest: Record<RequestDirection, string> = { "client-to-server": "", "server-to-client": "" };
   readonly #requests: PendingRequests<Payload>;
 
   constructor(
@@ -149,6 +150,14 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   request(direction: RequestDirection, key: string): Entry<Payload> | undefined {
     for (const entry of this.pending) if (entry.hasId(direction, key)) return entry;
     return undefined;
+  }
+
+  /** Most peers count, so this answers without a look at all ended requests. Any order of all texts would do. */
+  isNewId(direction: RequestDirection, key: string): boolean {
+    const highest = this.#highest[direction];
+    const isNew = key.length === highest.length ? key > highest : key.length > highest.length;
+    if (isNew) this.#highest[direction] = key;
+    return isNew;
   }
 
   /** Of two requests with the same token, the newer one. */

@@ -124,6 +124,8 @@ export interface ScopeState<Payload> extends RequestLookup<Payload> {
   /** When the last of them ended. */
   serverRequestEndedAt: number;
   isOver: boolean;
+  /** Notes the id of a new request; true if it is above all earlier ones of its direction, so that none had it. */
+  isNewId(direction: RequestDirection, key: string): boolean;
 }
 
 /** What an entry is created from. */

@@ -230,6 +230,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   #checkReuse(scope: ScopeState<Payload>, entry: Entry<Payload>, message: RequestMessage, now: number): void {
     const { direction, place } = entry;
     const { key } = message.id;
+    if (scope.isNewId(direction, key)) return;
     const older = scope.request(direction, key);
     const wasUsed =
       older === undefined &&

@@ -9,8 +9,9 @@ import { describe, expect, it } from "vitest";
 
 import { nextMessage, openSession, handshake, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage } from "../support/legacy-upstream.ts";
-import type { UpstreamCall, UpstreamStream } from "../support/fake-upstream.ts";
+import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
+import { modernRequest, postModern } from "../support/modern-request.ts";
 import { post } from "../support/raw-http.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -196,3 +197,51 @@ describe("a message of the server before the client listens", () => {
     expect(JSON.parse((await answer).text)).toMatchObject({ id: "c1", error: { data: { code: "session_unknown" } } });
   });
 });
+
+describe("an answer that comes early", () => {
+  it("on an HTTP+SSE stream, before the server accepts the request itself", async () => {
+    const accepted = Promise.withResolvers<void>();
+    let events: UpstreamStream | undefined;
+    await using upstream = await fakeUpstream(async (call) => {
+      if (call.method === "GET") {
+        events = call.stream();
+        await events.write("event: endpoint\ndata: /messages\n\n");
+        return;
+      }
+      const { id, method, params } = sentMessage(call);
+      const handshaken = { protocolVersion: params?.["protocolVersion"], capabilities: { tools: {} }, serverInfo };
+      const answer = method === "initialize" ? { jsonrpc: "2.0", id, result: handshaken } : textResult(id, "early");
+      if (id !== undefined) await events?.send(answer);
+      if (method === "tools/call") await accepted.promise;
+      call.replyRaw(202);
+    });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, transport: "sse" } });
+    const session = await openSession(gateway.url, "2024-11-05");
+    expect((await session.post(toolCall("c1", "any"))).text).toContain("early");
+    accepted.resolve();
+  });
+
+  it("over HTTP, before the server has read the whole request", async () => {
+    const server = createServer((request, response) => {
+      request.once("data", (chunk: Buffer) => {
+        const id: unknown = /"id":("[^"]*"|\d+)/u.exec(chunk.toString())?.[1];
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(`{"jsonrpc":"2.0","id":${String(id)},"result":{"resultType":"complete","content":[]}}`);
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+    try {
+      await using gateway = await openGateway({ upstream: { url, era: "modern" } });
+      const large = modernRequest("c1", "tools/call", { name: "any", arguments: { text: "x".repeat(3_000_000) } });
+      for (let turn = 0; turn < 3; turn++)
+        expect(await postModern(gateway.url, large)).toMatchObject({ status: 200, json: { id: "c1", result: {} } });
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+});
+
+const serverInfo = { name: "early", version: "1.0.0" };

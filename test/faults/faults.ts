@@ -4,7 +4,7 @@ export interface Fault {
   readonly id: string;
   readonly fault: string;
   readonly promise: string;
-  /** A suite of `test/e2e/`, without its ending. */
+  /** A suite of `test/e2e/`, or the path of a suite beside the code where time or a store is simulated; without ending. */
   readonly suite: string;
   /** Part of the full titles of the tests. */
   readonly test: string;
@@ -41,6 +41,13 @@ export const faults: readonly Fault[] = [
     "audit",
     "lets nothing pass while it cannot be written",
   ),
+  row(
+    "A07",
+    "part of a line in the audit file",
+    "taken out; no torn lines",
+    "src/policy/audit/audit-stream",
+    "takes out part of a line",
+  ),
   row("A06", "audit file deleted", "goes on in a new file", "audit", "goes on in a new file when its file is deleted"),
   row(
     "C01",
@@ -76,6 +83,28 @@ export const faults: readonly Fault[] = [
     "the call is answered",
     "early-messages",
     "a session that ends during a call",
+  ),
+  row(
+    "C16",
+    "subscription before the stream is open",
+    "its updates arrive",
+    "early-messages",
+    "an update of a resource that was just subscribed to",
+  ),
+  row("C19", "answer before its request was accepted", "delivered", "early-messages", "an answer that comes early"),
+  row(
+    "C17",
+    "reader of an answer stops, shared server",
+    "cut off; others get their answers",
+    "streams",
+    "of a server that others share is cut off",
+  ),
+  row(
+    "C18",
+    "reader of an answer stops, server of its own",
+    "the server waits; others do not",
+    "streams",
+    "of a server of its own slows that server down",
   ),
   fairness("C20", "requests at once"),
   fairness("C21", "bodies that are being received"),
@@ -239,6 +268,20 @@ export const faults: readonly Fault[] = [
     "is bounded while the gateway runs",
   ),
   row(
+    "R16",
+    "clock jumps ahead, and back",
+    "retention does not follow it at once",
+    "src/gateway/wiring/recording.retention",
+    "does not follow a clock that jumps ahead",
+  ),
+  row(
+    "R17",
+    "clock set back",
+    "durations are right",
+    "src/recorder/recorder",
+    "measures durations with the monotonic clock",
+  ),
+  row(
     "R18",
     "SIGTERM while nothing can be written",
     "log and exit code say what is lost",
@@ -261,18 +304,25 @@ export const faults: readonly Fault[] = [
     "recorder-faults",
     "has a question on disk",
   ),
+  row(
+    "S04",
+    "child floods its standard error",
+    "records of other routes are kept",
+    "src/recorder/recorder",
+    "takes so many lines of standard error a second",
+  ),
   row("S10", "kill -9 while children start", "no child is left", "stdio-children-killed", "leaves no child behind"),
   row(
-    "S18",
-    "gateway ends by SIGKILL or SIGTERM",
-    "its children end",
+    "S08",
+    "daemon of a child, and SIGKILL or SIGTERM",
+    "it ends with the gateway, where there are cgroups",
     "stdio-children-killed",
     "takes it along when it ends by",
   ),
   row(
     "S19",
-    "child ignores SIGTERM and its input",
-    "it ends with the gateway",
+    "gateway and watchdog killed together",
+    "a stubborn child ends with them",
     "stdio-children-killed",
     "ignores SIGTERM and the end of its input",
   ),

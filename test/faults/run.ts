@@ -38,13 +38,13 @@ console.log(`\n${chosen.length} faults, ${violations} violations`);
 // A run without faults shows nothing.
 process.exitCode = violations === 0 && chosen.length > 0 ? 0 : 1;
 
-/** Runs the end-to-end tests of these suites, whatever comes of them. */
+/** Runs the tests of these suites, whatever comes of them. */
 async function runSuites(names: readonly string[]): Promise<Suites> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-faults-"));
   const file = join(folder, "report.json");
   try {
-    const paths = names.map((name) => `test/e2e/${name}.test.ts`);
-    const args = ["run", "--project", "e2e", "--reporter=json", `--outputFile=${file}`, ...paths];
+    const paths = names.map(pathOf);
+    const args = ["run", "--project", "e2e", "--project", "unit", "--reporter=json", `--outputFile=${file}`, ...paths];
     const child = spawn("vitest", args, { stdio: ["ignore", "ignore", "inherit"] });
     await once(child, "exit");
     return report.parse(JSON.parse(readFileSync(file, "utf8"))).testResults;
@@ -55,11 +55,15 @@ async function runSuites(names: readonly string[]): Promise<Suites> {
 
 /** A fault whose tests were skipped or not found was not tried, which is no better than a violation. */
 function outcomeOf({ suite, test }: Fault, all: Suites) {
-  const own = all.find(({ name }) => name.endsWith(`/${suite}.test.ts`))?.assertionResults ?? [];
+  const own = all.find(({ name }) => name.endsWith(`/${pathOf(suite)}`))?.assertionResults ?? [];
   const tried = own.filter(({ fullName, status }) => fullName.includes(test) && status !== "skipped");
   const failed = tried.filter(({ status }) => status !== "passed").map(({ fullName }) => fullName);
   const outcome = tried.length === 0 ? "not tried" : failed.length > 0 ? "violated" : "held";
   return { outcome, failed } as const;
+}
+
+function pathOf(suite: string): string {
+  return `${suite.startsWith("src/") ? suite : `test/e2e/${suite}`}.test.ts`;
 }
 
 function rowOf(...[id = "", fault = "", promise = "", outcome = ""]: readonly string[]): string {

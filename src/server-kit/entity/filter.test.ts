@@ -33,6 +33,7 @@ describe("parseFilter", () => {
     );
     expect(parsed).toEqual({
       ok: true,
+      tests: 5,
       condition: {
         kind: "and",
         parts: [
@@ -76,6 +77,9 @@ describe("parseFilter", () => {
     [{ or: { name: "x" } }, "filter.or: expected an array of filters"],
     [{ not: { not: { not: { name: "x" } } } }, "filter.not.not.not: is nested deeper than 3 levels"],
     [{ or: Array.from({ length: 21 }, () => ({ name: "x" })) }, "filter: has 21 terms; at most 20 are allowed"],
+    [{ or: Array.from({ length: 21 }, () => ({})) }, "filter: has 21 terms; at most 20 are allowed"],
+    [{ and: Array.from({ length: 21 }, () => ({ or: [] })) }, "filter: has 21 terms; at most 20 are allowed"],
+    [{ or: Array.from({ length: 21 }, () => ({ size: {} })) }, "filter: has 21 terms; at most 20 are allowed"],
   ])("refuses %j", (filter, message) => {
     expect(problem(filter)).toBe(message);
   });

@@ -40,7 +40,12 @@ export type FilterOf<Record_> = {
 
 /** The condition of a filter, or the issues it has. */
 export type ParsedFilter =
-  | { readonly ok: true; readonly condition: RowCondition }
+  | {
+      readonly ok: true;
+      readonly condition: RowCondition;
+      /** How many tests it has; without any it holds for every record, or for none. */
+      readonly tests: number;
+    }
   | { readonly ok: false; readonly issues: readonly FieldIssue[] };
 
 const maxDepth = 3;
@@ -51,16 +56,20 @@ const logical = new Set(["and", "or", "not"]);
 /** Parses a filter over the given fields (KO-012, KO-017). */
 export function parseEntityFilter(filter: unknown, fields: readonly Field[], path = "filter"): ParsedFilter {
   const issues: FieldIssue[] = [];
-  let terms = 0;
+  let tests = 0;
+  let emptyGroups = 0;
   const byName = new Map(fields.map((field) => [field.name, field]));
   const condition = group(filter, path, 1);
+  const terms = tests + emptyGroups;
   if (terms > maxTerms) issues.push({ path, message: `has ${terms} terms; at most ${maxTerms} are allowed` });
-  return issues.length === 0 ? { ok: true, condition } : { ok: false, issues };
+  return issues.length === 0 ? { ok: true, condition, tests } : { ok: false, issues };
 
   function group(value: unknown, place: string, depth: number): RowCondition {
     if (!isObject(value)) return fail(place, "expected an object");
     if (depth > maxDepth) return fail(place, `is nested deeper than ${maxDepth} levels`);
     const parts = Object.entries(value).map(([name, test]) => member(name, test, `${place}.${name}`, depth));
+    // A store evaluates a group without tests as well.
+    if (parts.length === 0) emptyGroups++;
     const [only] = parts;
     return parts.length === 1 && only !== undefined ? only : { kind: "and", parts };
   }
@@ -69,6 +78,7 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
     if (name === "not") return { kind: "not", part: group(test, place, depth + 1) };
     if (name === "and" || name === "or") {
       if (!Array.isArray(test)) return fail(place, "expected an array of filters");
+      if (test.length === 0) emptyGroups++;
       return {
         kind: name,
         parts: test.map((part, index) => group(part, `${place}.${index}`, depth + 1)),
@@ -80,13 +90,14 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
     const parts = Object.entries(test).map(([operator, operand]) =>
       term(field, operator, operand, `${place}.${operator}`),
     );
+    if (parts.length === 0) emptyGroups++;
     return { kind: "and", parts };
   }
 
   function term(field: Field, operator: string, operand: unknown, place: string): RowCondition {
     const comparison = comparisons.find((known) => known === operator);
     if (comparison !== undefined) return compare(field, comparison, operand, place);
-    terms++;
+    tests++;
     switch (operator) {
       case "in": {
         if (!Array.isArray(operand) || operand.length > 100) {
@@ -112,7 +123,7 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
   }
 
   function compare(field: Field, operator: (typeof comparisons)[number], value: unknown, place: string): RowCondition {
-    terms++;
+    tests++;
     if (!matchesType(field, value)) return fail(place, `expected ${typeOf(field)}`);
     if (!isStorable(value)) return fail(place, notStorable);
     return { kind: "compare", field: field.name, operator, value };

@@ -1,4 +1,3 @@
-import { isObject } from "../../lib/is-object.ts";
 import {
   allRows,
   type JsonObject,
@@ -140,12 +139,11 @@ function readDeleteWhere(
   issues: FieldIssue[],
 ): { readonly where: RowCondition; readonly max: number } {
   const members = readObject(given, ["filter", "max"], issues);
-  const { filter } = members;
-  if (!isObject(filter) || Object.keys(filter).length === 0) {
-    issues.push({ path: "filter", message: "is required and must not be empty" });
-  }
+  const parsed = parseEntityFilter(members["filter"] ?? {}, entity.filterable);
+  if (!parsed.ok) issues.push(...parsed.issues);
+  else if (parsed.tests === 0) issues.push({ path: "filter", message: "is required and must test a field" });
   return {
-    where: readFilter(entity, filter, issues),
+    where: parsed.ok ? parsed.condition : allRows,
     max: readInteger(members, "max", { min: 1, max: maxDeleteWhere }, issues) ?? 100,
   };
 }

@@ -71,7 +71,7 @@ describe("REST", () => {
     expect(await requestRest(kit, "/api/Site/$deleteWhere", where)).toMatchObject({ body: { deleted: 1 } });
   });
 
-  it.each([
+  it.each<readonly [string, { readonly method?: string; readonly body?: unknown }, number, string]>([
     ["/api/None", {}, 404, "not_found"],
     ["/api/Site/1/2", {}, 404, "not_found"],
     ["/api/Site", { method: "DELETE" }, 405, "method_not_allowed"],
@@ -79,6 +79,12 @@ describe("REST", () => {
     ["/api/Site?filter=x", {}, 400, "validation_failed"],
     ["/api/Site?page=2", {}, 400, "validation_failed"],
     ["/api/Site/%E0%A4%A", {}, 400, "validation_failed"],
+    ...["0x1", "1.0", "01", "+1", "%201", "1e0", "%20", "-0"].map(
+      (key) => [`/api/Site/${key}`, {}, 400, "validation_failed"] as const,
+    ),
+    ...[{}, { and: [] }, { or: [{}] }, { not: {} }, { id: {} }, undefined].map(
+      (filter) => ["/api/Site/$deleteWhere", { method: "POST", body: { filter } }, 400, "validation_failed"] as const,
+    ),
     ["/api/Site", { method: "POST", body: [] }, 400, "validation_failed"],
     ["/api/Site", { method: "POST" }, 415, "unsupported_media_type"],
   ])("answers %s %j with %i", async (path, init, status, error) => {

@@ -102,7 +102,9 @@ function readParameter(name: string, text: string): unknown {
 
 function keyOf({ key }: EntityModel, segment: string): unknown {
   const text = decodeSegment(segment);
-  return key.kind === "integer" || key.kind === "number" ? Number(text) : text;
+  if (key.kind !== "integer" && key.kind !== "number") return text;
+  // One record has one path: not also `0x1`, `1.0` or `+1`. What is not a number is refused as an argument.
+  return String(Number(text)) === text ? Number(text) : text;
 }
 
 /** Invalid percent-encoding is taken literally; no record has such a key. */

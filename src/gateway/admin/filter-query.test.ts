@@ -10,7 +10,7 @@ describe("a filter of the admin API", () => {
     "does not search messages for callers who may not read them: %s",
     (filter) => {
       expect(conditionOf(filter, 0, owner)).toBeDefined();
-      expect(() => conditionOf(filter, 0, viewer)).toThrow("may not read messages");
+      expect(() => conditionOf(filter, 0, viewer)).toThrow("needs the right `bodies`");
     },
   );
 

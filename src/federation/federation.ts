@@ -1,4 +1,5 @@
-import type { Clock, Exchange, Principal, SetTimer } from "../core/exchange.ts";
+import type { Clock, Exchange, Principal, SetTimer, UpstreamTarget } from "../core/exchange.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
@@ -7,13 +8,14 @@ import { memberSource, memberString, memberValue } from "../protocol/json/read.t
 import type { Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./names/advertised-names.ts";
-import { capabilityOf, createEntryReader, type EntryReader } from "./lists/catalogue-entries.ts";
+import { capabilityOf, createEntryReader, definitionKey, type EntryReader } from "./lists/catalogue-entries.ts";
 import { createListCursors, type ListCursors } from "./lists/list-cursor.ts";
 import { type ListFacts, listFacts } from "./names/list-facts.ts";
 import type { Degraded } from "./lists/list-filler.ts";
 import { createRequestStates, type RequestStates, taskTarget } from "./names/member-messages.ts";
 import type { FederationOptions, MemberOptions } from "./names/member-options.ts";
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
+import type { OwnRequestObserver } from "./member-requests.ts";
 import { overrideCall } from "./names/tool-overrides.ts";
 import { createView, type View } from "./names/view.ts";
 import { UriOwners } from "./names/uri-owners.ts";
@@ -25,6 +27,8 @@ export interface FederationDeps {
   readonly seals: Pick<Seals, "cursor" | "requestState">;
   /** A list lacked a member, or showed it as it was earlier. */
   readonly onDegraded: (method: string, degraded: Degraded) => void;
+  /** Sees what the federation itself asks its members. */
+  readonly observer?: OwnRequestObserver | undefined;
 }
 
 /** A link of the federation, for reading what names and URIs its members have. */
@@ -40,6 +44,8 @@ export type FilterList = (
 ) => MaybePromise<Message | undefined>;
 
 const none: readonly Target[] = [];
+/** How many tools that overrides change are kept as their servers wrote them. */
+const maxDefinitions = 10_000;
 /** Members that are asked in turn for a URI that nobody lists: one request must not become many. */
 const maxAsked = 8;
 
@@ -53,6 +59,7 @@ export class Federation {
   readonly cursors: ListCursors;
   readonly states: RequestStates;
   readonly onDegraded: FederationDeps["onDegraded"];
+  readonly observer: OwnRequestObserver | undefined;
   /** What members said about themselves when they were last reached. */
   readonly facts = new Map<string, ServerFacts>();
   /** A change of a member is checked for every session. */
@@ -62,12 +69,14 @@ export class Federation {
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();
+  /** Tools that overrides change, as their servers wrote them. */
+  readonly #definitions = new BoundedMap<string, string>(maxDefinitions);
   readonly #view: View | undefined;
   readonly #conditionalViews: readonly View[];
   readonly #members: ReadonlyMap<string, MemberOptions>;
   readonly #readers: ReadonlyMap<string, EntryReader>;
 
-  constructor({ options, clock, setTimer, seals, onDegraded }: FederationDeps) {
+  constructor({ options, clock, setTimer, seals, onDegraded, observer }: FederationDeps) {
     this.options = options;
     this.clock = clock;
     this.setTimer = setTimer;
@@ -76,11 +85,15 @@ export class Federation {
     this.cursors = createListCursors(seals.cursor);
     this.states = createRequestStates(seals.requestState);
     this.onDegraded = onDegraded;
+    this.observer = observer;
     this.#view = options.view === undefined ? undefined : createView(options.view);
     this.#conditionalViews = (options.views ?? []).filter(({ when }) => when !== undefined).map(createView);
     this.#members = new Map(options.members.map((member) => [member.name, member]));
     this.#readers = new Map(
-      options.members.map((member) => [member.name, createEntryReader(member, this.names, this.uris)]),
+      options.members.map((member) => [
+        member.name,
+        createEntryReader(member, this.names, this.uris, this.#definitions),
+      ]),
     );
   }
 
@@ -159,10 +172,13 @@ export class Federation {
   }
 
   /** What the entry of a list stands for; undefined if it is not known. */
-  readonly entryTarget = (principal: Principal, kind: string, name: string): Target | undefined => {
+  readonly entryTarget = (principal: Principal, kind: string, name: string): UpstreamTarget | undefined => {
     if (kind === "tool" || kind === "prompt") {
       const resolution = this.names.resolve(kind, name);
-      return resolution.type === "target" ? resolution.target : undefined;
+      if (resolution.type !== "target") return undefined;
+      const { target } = resolution;
+      const definition = kind === "tool" ? this.#definitions.get(definitionKey(target.member, target.name)) : undefined;
+      return definition === undefined ? target : { ...target, definition };
     }
     const member = this.uris.ownerOf(principal, name);
     return member === undefined ? undefined : { member, name };

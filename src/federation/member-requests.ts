@@ -47,13 +47,33 @@ export function createOwnExchange(like: Exchange, message: Message, cancellation
   });
 }
 
-/** Sends a request of the federation's own; it is given up after a while. */
-export async function askOver(link: UpstreamLink, exchange: Exchange, setTimer: SetTimer): Promise<Reply> {
+/** Sees the requests that no client sent, and their answers. */
+export interface OwnRequestObserver {
+  sent(leg: "upstream", message: Message, exchange: Exchange): void;
+  received(leg: "upstream", message: Message, exchange: Exchange): void;
+}
+
+export interface AskDeps {
+  readonly setTimer: SetTimer;
+  readonly observer: OwnRequestObserver | undefined;
+}
+
+/** Sends a request of the federation's own to a member; it is given up after a while. */
+export async function askOver(
+  link: UpstreamLink,
+  member: string,
+  exchange: Exchange,
+  { setTimer, observer }: AskDeps,
+): Promise<Reply> {
   const stop = setTimer(requestMs, () => {
     exchange.cancellation.cancel("timeout");
   });
+  exchange.tracking.upstream = { member, name: "" };
+  observer?.sent("upstream", exchange.message, exchange);
   try {
-    return await link.request(exchange);
+    const reply = await link.request(exchange);
+    if (reply.message !== undefined) observer?.received("upstream", reply.message, exchange);
+    return reply;
   } finally {
     stop();
   }

@@ -1,14 +1,14 @@
-import type { Exchange, SetTimer } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { idFrom, replaceIds } from "../protocol/message.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import type { MemberOptions } from "./names/member-options.ts";
-import { askOver, createOwnExchange, createOwnNotification } from "./member-requests.ts";
+import { type AskDeps, askOver, createOwnExchange, createOwnNotification } from "./member-requests.ts";
 import { parseServerFacts, type ServerFacts } from "./server-facts.ts";
 
 export interface MemberSessionDeps {
   readonly member: MemberOptions;
-  readonly setTimer: SetTimer;
+  readonly ask: AskDeps;
   /** Opens a link to the member, for one legacy session. */
   readonly open: (events: LinkEvents) => UpstreamLink;
   readonly events: Pick<LinkEvents, "message" | "malformed" | "error">;
@@ -82,12 +82,12 @@ export class MemberSession {
     const handshake = this.#handshake;
     if (handshake?.message.kind !== "request")
       throw new GatewayError("invalid_message", "the session must begin with initialize");
-    const { open, setTimer, onReady } = this.#deps;
+    const { open, ask, member, onReady } = this.#deps;
     const link: UpstreamLink = open(this.#eventsOf(() => link));
     this.#link = link;
     try {
       const message = replaceIds(handshake.message, [{ name: "id", id: idFrom("headgate-initialize") }]);
-      const { message: answer } = await askOver(link, createOwnExchange(handshake, message), setTimer);
+      const { message: answer } = await askOver(link, member.name, createOwnExchange(handshake, message), ask);
       const facts = parseServerFacts(answer);
       const current = link.resolvedLink ?? link;
       this.#ready = current;

@@ -141,7 +141,7 @@ export class FederatedRequestLink implements UpstreamLink {
     const asking = options.members.map(async (member) => {
       const request = createOwnRequest(exchange, "server/discover");
       const link = this.#deps.linkOf(member, exchange);
-      const answer = await askOver(link, createOwnExchange(exchange, request), setTimer);
+      const answer = await askOver(link, member.name, createOwnExchange(exchange, request), this.#federation);
       facts.set(member.name, parseServerFacts(answer.message));
     });
     const failures = await settledWithin(asking, options.listing.wait, setTimer);
@@ -159,7 +159,7 @@ export class FederatedRequestLink implements UpstreamLink {
     const key = `${member.name} ${JSON.stringify([exchange.principal.id, capabilities])}`;
     const known = this.#catalogues.touch(key);
     if (known !== undefined) return known;
-    const { clock, setTimer, options } = this.#federation;
+    const { clock, options } = this.#federation;
     const catalogue = new Catalogue({
       clock,
       reader: this.#federation.readerOf(member),
@@ -169,7 +169,8 @@ export class FederatedRequestLink implements UpstreamLink {
           method,
           cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`],
         );
-        return askOver(this.#deps.linkOf(member, like), createOwnExchange(like, message), setTimer);
+        const link = this.#deps.linkOf(member, like);
+        return askOver(link, member.name, createOwnExchange(like, message), this.#federation);
       },
       freshness: (_facts, ttlMs) => Math.min(ttlMs, options.listing.stale),
     });

@@ -209,7 +209,7 @@ function toMember(message: RequestMessage, name: string): RequestMessage {
   switch (methodFacts(message.method)?.target) {
     case "tool":
     case "prompt":
-      return withString(message, "params.name", name);
+      return memberString(message, "params.name") === name ? message : withString(message, "params.name", name);
     case "task":
       return withString(message, "params.taskId", name);
     default:

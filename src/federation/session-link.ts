@@ -48,6 +48,8 @@ const inProcess: TransportContext = { type: "in-process" };
 export class FederatedSessionLink implements UpstreamLink {
   readonly incarnation = "federation";
   readonly upstreamSession = undefined;
+  /** It never leads to another link, so it need not be looked up with each message. */
+  readonly resolvedLink: UpstreamLink = this;
   readonly #federation: Federation;
   readonly #events: LinkEvents;
   readonly #members: ReadonlyMap<string, SessionMember>;
@@ -156,10 +158,9 @@ export class FederatedSessionLink implements UpstreamLink {
   }
 
   #createMember(options: MemberOptions, { federation, open }: SessionLinkDeps): SessionMember {
-    const { clock, setTimer } = federation;
     const session = new MemberSession({
       member: options,
-      setTimer,
+      ask: federation,
       open: (events) => open(options, events),
       events: {
         message: (message, related, context) => this.#received(options, message, related, context),
@@ -179,7 +180,7 @@ export class FederatedSessionLink implements UpstreamLink {
       },
     });
     const catalogue = new Catalogue({
-      clock,
+      clock: federation.clock,
       reader: federation.readerOf(options),
       ask: async (like, method, cursor) => {
         const link = session.link ?? (await session.ready());
@@ -191,7 +192,7 @@ export class FederatedSessionLink implements UpstreamLink {
         const capability = capabilityOf(this.#member(options.name).facts?.capabilities, method.split("/")[0] ?? "");
         if (capability === undefined)
           return { message: errorMessage(message.id, { code: -32601, message: "not offered" }) };
-        return askOver(link, createOwnExchange(like, message), setTimer);
+        return askOver(link, options.name, createOwnExchange(like, message), federation);
       },
       // A server that reports changes need not be asked before.
       freshness: ({ capability }) => {
@@ -264,7 +265,7 @@ export class FederatedSessionLink implements UpstreamLink {
     if (link === undefined || capabilityOf(facts?.capabilities, "logging") === undefined) return undefined;
     const request = createOwnRequest(exchange, "logging/setLevel", [`"level":${JSON.stringify(level)}`]);
     try {
-      return (await askOver(link, createOwnExchange(exchange, request), this.#federation.setTimer)).message;
+      return (await askOver(link, options.name, createOwnExchange(exchange, request), this.#federation)).message;
     } catch (error) {
       const { code, message } = GatewayError.from(error);
       this.#events.error(new GatewayError(code, `${options.name}: ${message}`));

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
+import { createLogger } from "../../src/telemetry/log.ts";
 import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, type ToldCall } from "../support/capture.ts";
 import { openSession } from "../support/legacy-session.ts";
@@ -16,6 +17,56 @@ const tool = (description: string) => ({
 });
 
 const listing = (...tools: readonly unknown[]): ToldCall => ({ method: "tools/list", result: { tools } });
+
+describe("drift behind one endpoint", () => {
+  it("is about each server's own definitions, whatever clients see of them", async () => {
+    using folder = temporaryFolder();
+    const lock = folder.at("headgate.lock.json");
+    const file = folder.at("traffic.sqlite");
+    let description = "Weighs a crate.";
+    await using scales = await legacyUpstream((call, { id, method }) => {
+      if (id === undefined) return call.replyRaw(202);
+      const result = method === "tools/list" ? { tools: [tool(description), { ...tool("x"), name: "lift" }] } : {};
+      return call.reply({ jsonrpc: "2.0", id, result });
+    });
+    const config = {
+      routes: {
+        desk: {
+          upstreams: { left: { url: scales.url }, right: { url: scales.url, prefix: "" } },
+          overrides: { tools: { left__weigh: { name: "measure", description: "Measures." } } },
+        },
+      },
+    };
+    {
+      await using gateway = await openGateway({ ...config, record: { file } });
+      const session = await openSession(gateway.url);
+      await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+    }
+    expect(await headgate("drift", "approve", "--route", "desk", "-s", file, "--lock", lock)).toMatchObject({
+      exitCode: 0,
+    });
+    const { routes } = JSON.parse(readFileSync(lock, "utf8")) as { routes: Record<string, Record<string, unknown>> };
+    expect(Object.keys(routes)).toEqual(["desk/left", "desk/right"]);
+    expect(Object.keys(routes["desk/left"] ?? {})).toEqual(["tool lift", "tool weigh"]);
+    expect(readFileSync(lock, "utf8")).not.toContain("Measures.");
+    description = "Weighs a crate and tells everybody.";
+    const lines: string[] = [];
+    const log = createLogger({ level: "warn", pretty: false, destination: { write: (line) => lines.push(line) } });
+    await using gateway = await openGateway({ ...config, drift: { lock, mode: "block" } }, { log });
+    const session = await openSession(gateway.url);
+    const listed = await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+    const { result } = listed.json as { readonly result: { readonly tools: readonly { readonly name: string }[] } };
+    expect(result.tools.map(({ name }) => name)).toEqual(["left__lift", "lift"]);
+    const call = (id: number, name: string) =>
+      session.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name } });
+    expect((await call(2, "measure")).text).toContain("differs from its approved definition");
+    expect((await call(3, "weigh")).text).toContain("differs from its approved definition");
+    expect((await call(4, "left__lift")).text).not.toContain("error");
+    const drifts = lines.filter((line) => line.includes("definition drift"));
+    expect(drifts.join("")).toMatch(/"route":"desk\/left","definition":"tool weigh".*an override is written for/u);
+    expect(drifts.join("")).toContain('"route":"desk/right","definition":"tool weigh"');
+  });
+});
 
 describe("headgate drift", () => {
   it("tells of what has changed since it was approved, and no longer once it is approved again", async () => {

@@ -102,11 +102,14 @@ describe("recordings and metrics of several servers", () => {
       expect(text).toContain('headgate_member_exchanges_total{route="all",member="wiki",outcome="ok"} 1');
     }
     for (const term of ["upstream", "member"]) {
-      const { output } = await headgate("traffic", `${term}:wiki`, "--json", "-s", file);
+      const { output } = await headgate("traffic", `${term}:wiki method:tools/call`, "--json", "-s", file);
       const found = output.split("\n").filter((line) => line.startsWith("{"));
       expect(found.map((line) => JSON.parse(line) as unknown)).toEqual([
         expect.objectContaining({ upstream: "wiki", target: "w__read", method: "tools/call" }),
       ]);
     }
+    // What the gateway itself asks a server is recorded too.
+    const { output } = await headgate("traffic", "upstream:wiki method:server/discover", "--json", "-s", file);
+    expect(output).toContain('"upstream":"wiki"');
   });
 });

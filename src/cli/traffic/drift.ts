@@ -35,7 +35,7 @@ export const drift = defineCommand("drift", async ({ values, positionals, progra
   const store = await resolveStore({ store: values.store }, io);
   const { calls } = await readRecordedTraffic(readLines(store, io, definingExchanges), { leg: "upstream" });
   const offered = [...offeredDefinitions(calls)].filter(
-    ([route]) => values.route === undefined || route === values.route,
+    ([route]) => values.route === undefined || route === values.route || route.startsWith(`${values.route}/`),
   );
   if (verb === "approve") return approve(lock, file, offered, names, io);
   return reportDrift(lock, offered, values.json === true, io);

@@ -30,14 +30,24 @@ export interface EntryReader {
   read(facts: ListFacts, page: ResultMessage): readonly CatalogueEntry[];
 }
 
+/** The key of a tool among the definitions that overrides change. */
+export function definitionKey(member: string, name: string): string {
+  return `${member} ${name}`;
+}
+
 /** How many pages of a member are shared between sessions that read the same. */
 const maxShared = 256;
 
 /**
  * Creates the reader of one member. Pages with the same bytes become the same entries: many sessions list the same tools,
- * and must not each keep a copy.
+ * and must not each keep a copy. Tools that overrides change are kept in `definitions` as their server wrote them.
  */
-export function createEntryReader(member: MemberOptions, names: AdvertisedNames, uris: UriOwners): EntryReader {
+export function createEntryReader(
+  member: MemberOptions,
+  names: AdvertisedNames,
+  uris: UriOwners,
+  definitions: Map<string, string> = new Map(),
+): EntryReader {
   const shared = new BoundedMap<string, readonly CatalogueEntry[]>(maxShared);
 
   function toEntry(facts: ListFacts, bytes: Buffer, span: Span): Omit<CatalogueEntry, "member"> | undefined {
@@ -54,6 +64,7 @@ export function createEntryReader(member: MemberOptions, names: AdvertisedNames,
     const json = withName(bytes, span, facts.key, advertised);
     const override = facts.named === "tool" ? names.overrideOf(advertised) : undefined;
     if (override === undefined) return { name, advertised, json };
+    definitions.set(definitionKey(member.name, name), bytes.toString("utf8", span.start, span.end));
     // It has a name, so it is an object.
     const tool = JSON.parse(json) as Readonly<Record<string, unknown>>;
     return { name, advertised, json: JSON.stringify(overrideDefinition(tool, override)) };

@@ -26,7 +26,7 @@ export interface FederationOptions {
   /** `merged`, those of one server, or a text. */
   readonly instructions: string | { readonly from: string };
   /** Tools that are offered otherwise than their servers say, by the names that they would have. */
-  readonly overrides?: ReadonlyMap<string, ToolOverride>;
+  readonly overrides?: ReadonlyMap<string, ToolOverride> | undefined;
   /** Parts that callers get by a condition; the first that fits counts. */
   readonly views?: readonly ViewOptions[];
   /** The part that every caller gets. */

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { RouteConfig } from "../../config/config.ts";
-import type { Guard, Interceptor } from "../../core/pipeline.ts";
+import { type Guard, identityInterceptor, type Interceptor } from "../../core/pipeline.ts";
 import { createSharedPace } from "../../lib/clock.ts";
 import { newestModern } from "../../protocol/revisions.ts";
 import type { CorrelationOptions } from "../../sessions/pending/limits.ts";
@@ -101,7 +101,7 @@ function openRouteUpstream(
   deps: RouteStateDeps,
 ): Pick<RouteState, "upstream" | "observed"> {
   const { clock, setTimer, log, newLabel } = deps.context;
-  const upstream = openUpstream(config, deps.upstreams);
+  const upstream = openUpstream(config, { ...deps.upstreams, ownRequests: wireObserverOf(config.name, deps) });
   if (config.mode !== "observe" || upstream.http === undefined) return { upstream, observed: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
     limits: deps.upstreams.limits,
@@ -158,6 +158,7 @@ export function routeDepsOf(
     },
   });
   if (upstream.federation !== undefined) upstream.federation.filterList = policy?.filterList;
+  const own = interceptors(config.name);
   const memberResolution = upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)];
   return {
     serving: { eras: "both", supported: [newestModern] },
@@ -180,8 +181,7 @@ export function routeDepsOf(
       // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
       // which may have changed the name.
       ...memberResolution,
-      interceptors(config.name),
-      ...memberResolution,
+      ...(own === identityInterceptor ? [] : [own, ...memberResolution]),
       ...(upstream.federation?.options.overrides === undefined ? [] : [createArgumentOverrides(upstream.federation)]),
       // After everything that could change a message, so that the policy decides about what is sent.
       ...(policy === undefined ? [] : [policy.step]),

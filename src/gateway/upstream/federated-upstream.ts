@@ -37,6 +37,7 @@ export function openFederation(
     clock,
     setTimer,
     seals,
+    observer: deps.ownRequests,
     onDegraded: (method, { upstream, reason, stale }: Degraded) => {
       metrics.metrics.degradedLists.labels({ route, member: upstream }).inc();
       log.warn({ route, member: upstream, method, reason, stale }, "list without a server");
@@ -116,7 +117,8 @@ export function openFederation(
 }
 
 /** The overrides with compiled values; expressions read what rules for requests read. */
-function compileOverrides({ tools }: FederationConfig["overrides"]): ReadonlyMap<string, ToolOverride> {
+function compileOverrides({ tools }: FederationConfig["overrides"]): ReadonlyMap<string, ToolOverride> | undefined {
+  if (Object.keys(tools).length === 0) return undefined;
   return new Map(
     Object.entries(tools).map(([tool, { arguments: args, ...override }]) => {
       const compiled = Object.entries(args).map(([name, argument]) => [

@@ -7,6 +7,7 @@ import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-cal
 import type { RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
+import type { OwnRequestObserver } from "../../federation/member-requests.ts";
 import type { Seals } from "../../lib/keys/sealing.ts";
 import { type Clock, limitKeyOf, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
@@ -81,6 +82,8 @@ export interface UpstreamDeps {
   /** Called with each line that a child writes to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   readonly credentials: CredentialDeps;
+  /** Sees what a federation asks its members by itself. */
+  readonly ownRequests?: OwnRequestObserver | undefined;
 }
 
 /** Servers in this process take memory only. */

@@ -130,7 +130,8 @@ export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template
 /** Hashes of a definition's fields. */
 export type Fingerprints = Readonly<Record<string, string>>;
 
-interface ListShape {
+/** Where a list has its entries, and what names them. */
+export interface ListShape {
   readonly member: string;
   readonly key: string;
   readonly kind: DefinitionKind;
@@ -211,34 +212,44 @@ export interface OfferedDefinitions {
   readonly complete: ReadonlySet<Definition["kind"]>;
 }
 
-/** The last definitions of each route in recorded calls. */
+/** The name of a server in the lock: its route, or its route and name where several servers are behind that. */
+export function lockedServer(route: string, member: string | undefined): string {
+  return member === undefined ? route : `${route}/${member}`;
+}
+
+/** The last definitions of each server in recorded calls. What several servers offer as one is not compared, but their own. */
 export function offeredDefinitions(calls: readonly RecordedCall[]): ReadonlyMap<string, OfferedDefinitions> {
   const routes = new Map<string, Map<string, Map<string, Definition>>>();
   const ended = new Map<string, Set<Definition["kind"]>>();
-  for (const { method, params, answer, context } of calls) {
+  const federated = new Set<string>();
+  for (const { method, params, answer, context, upstream } of calls) {
     if (!definingMethods.includes(method) || answer === undefined || context === undefined) continue;
     const value = parseExactJson(answer);
     const result = isObject(value) ? value["result"] : undefined;
     if (!isObject(result)) continue;
-    const route = getOrMake(routes, context.route, () => new Map<string, Map<string, Definition>>());
+    const server = lockedServer(context.route, upstream);
+    if (upstream !== undefined) federated.add(context.route);
+    const route = getOrMake(routes, server, () => new Map<string, Map<string, Definition>>());
     const own = getOrMake(route, method === "initialize" ? "server/discover" : method, () => new Map());
     const isFirst = !isObject(params) || params["cursor"] === undefined;
     // The first page starts the list again.
     if (isFirst) own.clear();
     for (const definition of definitionsIn(method, result)) own.set(definitionKey(definition), definition);
     const kind = listShapeOf(method)?.kind;
-    const kinds = getOrMake(ended, context.route, () => new Set<Definition["kind"]>());
+    const kinds = getOrMake(ended, server, () => new Set<Definition["kind"]>());
     if (kind !== undefined && isFirst) kinds.delete(kind);
     if (kind !== undefined && result["nextCursor"] === undefined) kinds.add(kind);
   }
   return new Map(
-    [...routes].map(([route, methods]) => [
-      route,
-      {
-        definitions: [...methods.values()].flatMap((own) => [...own.values()]),
-        complete: ended.get(route) ?? new Set(),
-      },
-    ]),
+    [...routes]
+      .filter(([route]) => !federated.has(route))
+      .map(([route, methods]) => [
+        route,
+        {
+          definitions: [...methods.values()].flatMap((own) => [...own.values()]),
+          complete: ended.get(route) ?? new Set(),
+        },
+      ]),
   );
 }
 

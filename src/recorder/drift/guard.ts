@@ -1,7 +1,9 @@
 import { type Action, block, modify, proceed } from "../../core/interceptors/action.ts";
 import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../core/interceptors/interceptor.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import { memberValue } from "../../protocol/json/read.ts";
 import {
+  type Definition,
   definingMethods,
   definitionKey,
   type DefinitionLock,
@@ -9,6 +11,8 @@ import {
   definitionsIn,
   type Drift,
   driftOfDefinition,
+  type ListShape,
+  lockedServer,
   listShapeOf,
 } from "./compare.ts";
 
@@ -22,6 +26,27 @@ export interface DriftGuardOptions {
   readonly lock: () => DefinitionLock;
   /** Called once for each drift, and again when it changes. */
   readonly onDrift: (route: string, drift: Drift) => void;
+}
+
+/** What a server offers, in its own words: clients may see another name, and what overrides say. */
+function offeredBy(
+  { tracking, principal, route }: Exchange,
+  entry: unknown,
+  { kind, key }: ListShape,
+): { readonly server: string; readonly definition: Definition | undefined; readonly isOverridden: boolean } {
+  const shown = definitionOf(entry, kind, key);
+  const target = shown && tracking.entryTarget?.(principal, kind, shown.name);
+  if (shown === undefined || target === undefined) return { server: route, definition: shown, isOverridden: false };
+  const server = lockedServer(route, target.member);
+  if (target.definition === undefined)
+    return { server, definition: { ...shown, name: target.name }, isOverridden: false };
+  return { server, definition: definitionOf(JSON.parse(target.definition), kind, key), isOverridden: true };
+}
+
+/** An override was written for the definition before: approving the change takes a look at both. */
+function aboutOverride(drift: Drift): Drift {
+  const reasons = [...drift.reasons, "an override is written for the definition before"];
+  return { ...drift, severity: drift.severity === "info" ? "warn" : drift.severity, reasons };
 }
 
 const calls: Readonly<Record<string, "tool" | "prompt">> = { "tools/call": "tool", "prompts/get": "prompt" };
@@ -47,14 +72,22 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     return true;
   }
 
+  /** Whether the lock names the route, or a server behind it. */
+  function isGuarded({ route, tracking }: Exchange): boolean {
+    const { routes } = lock();
+    if (routes[route] !== undefined || tracking.entryTarget === undefined) return routes[route] !== undefined;
+    return Object.keys(routes).some((server) => server.startsWith(`${route}/`));
+  }
+
   function answered({ exchange, message, request }: MessageView): Action {
     const { route } = exchange;
     const approved = lock().routes[route];
     const method = request?.method ?? "";
-    if (approved === undefined || message.kind !== "result") return proceed();
+    if (!isGuarded(exchange) || message.kind !== "result") return proceed();
     const result = memberValue(message, "result");
     const form = listShapeOf(method);
     if (form === undefined) {
+      if (approved === undefined) return proceed();
       for (const one of definitionsIn(method, result)) {
         note(route, definitionKey(one), driftOfDefinition(one, approved[definitionKey(one)]));
       }
@@ -63,10 +96,12 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     const entries = (result as Readonly<Record<string, unknown>>)[form.member];
     if (!Array.isArray(entries)) return proceed();
     const kept = entries.filter((entry: unknown) => {
-      const definition = definitionOf(entry, form.kind, form.key);
-      if (definition === undefined) return true;
+      const { server, definition, isOverridden } = offeredBy(exchange, entry, form);
+      const own = lock().routes[server];
+      if (definition === undefined || own === undefined) return true;
       const key = definitionKey(definition);
-      return !note(route, key, driftOfDefinition(definition, approved[key]));
+      const drift = driftOfDefinition(definition, own[key]);
+      return !note(server, key, isOverridden && drift?.type === "changed" ? aboutOverride(drift) : drift);
     });
     if (mode === "warn" || kept.length === entries.length) return proceed();
     return modify({ set: { [`/result/${form.member}`]: kept } }, "differs from the approved definition");
@@ -74,12 +109,14 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
 
   function asked({ exchange, message, metadata }: MessageView): Action {
     const kind = calls[message.method ?? ""];
-    const approved = lock().routes[exchange.route];
-    const name = metadata.target?.name;
+    const { upstream } = exchange.tracking;
+    const server = lockedServer(exchange.route, upstream?.member);
+    const approved = lock().routes[server];
+    const name = upstream?.name ?? metadata.target?.name;
     if (mode !== "block" || kind === undefined || approved === undefined || name === undefined) return proceed();
     const key = definitionKey({ kind, name });
     // Changes are found in lists; of a server that never lists, only the names are checked.
-    const isDrifted = drifted.get(exchange.route)?.has(key) === true;
+    const isDrifted = drifted.get(server)?.has(key) === true;
     if (!isDrifted && Object.hasOwn(approved, key)) return proceed();
     return block({
       reason: `The ${kind} ${name} differs from its approved definition. Ask the operator of the gateway to approve it.`,

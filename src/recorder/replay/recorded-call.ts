@@ -17,6 +17,8 @@ export interface RecordedCall {
   /** Equal for equal requests. */
   readonly key: string;
   readonly context: FrameContext | undefined;
+  /** The one of several servers that the request was sent to; only known on that leg. */
+  readonly upstream: string | undefined;
   /** Messages of the server before its answer, as JSON text. */
   readonly steps: readonly string[];
   /** The answer as JSON text, if there was one. */
@@ -117,6 +119,7 @@ function callOf(
     params,
     key: matchKey(method, params),
     context: contextOf(frames),
+    upstream: request.upstream,
     steps: (steps.get(exchangeKey(capture, exchange)) ?? []).map((step) => step.body),
     answer: answerBody,
     durationMs: answer && answer.mono - request.mono,

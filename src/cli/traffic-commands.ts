@@ -161,8 +161,8 @@ export const trafficCommands = {
   policy: {
     usage: [
       "policy test FILE",
-      "policy explain METHOD [PARAMS] --config FILE [--route NAME] [--principal JSON] [--answer JSON]",
-      "policy replay CAPTURE --config FILE [--route NAME] [--principals FILE] [--strict] [--json]",
+      "policy explain METHOD [PARAMS] [--config FILE] [--route NAME] [--principal WHO] [--answer JSON]",
+      "policy replay CAPTURE [--config FILE] [--route NAME] [--principals FILE] [--strict] [--json]",
     ],
     summary: "test, explain or replay policy rules offline",
     about: [
@@ -175,7 +175,7 @@ export const trafficCommands = {
         type: "string",
         short: "c",
         value: "FILE",
-        text: "For `explain` and `replay`: the configuration file.",
+        text: "For `explain` and `replay`: the configuration file. Default: the `headgate.yaml` of this folder.",
       },
       route: {
         type: "string",
@@ -191,8 +191,8 @@ export const trafficCommands = {
       json: { type: "boolean", text: "For `replay`: print the report as JSON." },
       principal: {
         type: "string",
-        value: "JSON",
-        text: "For `explain`: the caller, with any of `id`, `kind`, `scopes` and `claims`. Default: anonymous.",
+        value: "WHO",
+        text: "For `explain`: the caller, by short name, id, or JSON with any of `id`, `name`, `kind`, `scopes` and `claims`. Default: anonymous.",
       },
       answer: {
         type: "string",
@@ -204,11 +204,15 @@ export const trafficCommands = {
       { text: "Before a change goes live, or in CI", command: "headgate policy test policy.test.yaml" },
       {
         text: "Why is deleting files denied?",
-        command: `headgate policy explain tools/call '{"name":"delete_file"}' -c headgate.yaml`,
+        command: `headgate policy explain tools/call '{"name":"delete_file"}'`,
       },
       {
-        text: "The same for a caller with a token",
-        command: `headgate policy explain tools/call '{"name":"delete_file"}' -c headgate.yaml --principal '{"id":"ann","scopes":["files:write"]}'`,
+        text: "The same for one caller",
+        command: `headgate policy explain tools/call '{"name":"delete_file"}' --principal ann`,
+      },
+      {
+        text: "The same with another token",
+        command: `headgate policy explain tools/call '{"name":"delete_file"}' --principal '{"name":"ann","scopes":["files:write"]}'`,
       },
       {
         text: "What would a new policy have done to yesterday's traffic?",

@@ -27,8 +27,9 @@ import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";
 export interface ExplainOptions {
   readonly config: string;
   readonly method: string;
-  /** JSON, as are `principal` and `answer`. */
+  /** JSON, as is `answer`. */
   readonly params: string | undefined;
+  /** A short name, an id, or JSON. */
   readonly principal: string | undefined;
   readonly answer: string | undefined;
   readonly route: string | undefined;
@@ -59,7 +60,13 @@ function explain(inspected: InspectedMessage, route: RouteConfig): readonly stri
 
 function parsePrincipal(text: string | undefined, route: RouteConfig, config: Config): SamplePrincipal {
   if (text === undefined) return { principal: anonymous, warning: undefined };
-  const parsed = principalInput.safeParse(parseJson("--principal", text));
+  // Ids contain the authenticator or the issuer, names never do.
+  const written = text.startsWith("{")
+    ? parseJson("--principal", text)
+    : /[:#/]/u.test(text)
+      ? { id: text }
+      : { name: text };
+  const parsed = principalInput.safeParse(written);
   if (!parsed.success) throw new UsageError(`--principal is not a principal: ${z.prettifyError(parsed.error)}`);
   return toSamplePrincipal(parsed.data, route, config);
 }

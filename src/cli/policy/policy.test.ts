@@ -139,6 +139,14 @@ deny (forbidden, denied_by_rule): by rule no-deletes
     );
   });
 
+  it.each(["ann", "key:robots/ann", '{"name":"ann"}', '{"id":"key:robots/ann"}'])(
+    "takes a caller by short name, id or JSON: %s",
+    async (who) => {
+      const { out, err } = await run("explain", "ping", "-c", "gate.yaml", "--principal", who);
+      expect([out.split("\n")[0], err]).toEqual(["request ping on route default, by key:robots/ann (key)", ""]);
+    },
+  );
+
   it("explains answers", async () => {
     const answer = '{"result":{"structuredContent":{"mail":"a","n":1}}}';
     const { out } = await run("explain", "tools/call", '{"name":"a"}', "-c", "gate.yaml", "--answer", answer);
@@ -153,7 +161,7 @@ allow, changed: no rule decided
     ["expected `test`, `explain` or `replay`", []],
     ["unknown verb `try`; expected `test`, `explain` or `replay`", ["try"]],
     ["test takes one FILE of cases", ["test"]],
-    ["explain needs --config FILE", ["explain", "ping"]],
+    ["explain needs --config FILE, or a headgate.yaml in this folder", ["explain", "ping"]],
     ["explain needs a METHOD, such as tools/call", ["explain", "-c", "gate.yaml"]],
     ["too many arguments", ["explain", "a", "{}", "b", "-c", "gate.yaml"]],
     ["unknown option --rout; did you mean --route?", ["explain", "--rout", "a"]],

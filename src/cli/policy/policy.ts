@@ -1,3 +1,4 @@
+import { configInFolder } from "../config-in-folder.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
 import { policyTest } from "./cases.ts";
 import { policyExplain } from "./explain.ts";
@@ -7,18 +8,18 @@ import { policyReplay, type PolicyReplayIo } from "./replay.ts";
 export const policy = defineCommand("policy", async ({ values, positionals, program }, io: PolicyReplayIo) => {
   refuseProgram(program);
   const [verb, first, second, ...rest] = positionals;
-  const { config, route, principal, answer, principals, strict = false, json = false } = values;
+  const { config = configInFolder(), route, principal, answer, principals, strict = false, json = false } = values;
   if (rest.length > 0) throw new UsageError("too many arguments");
   switch (verb) {
     case "test":
       if (first === undefined || second !== undefined) throw new UsageError("test takes one FILE of cases");
       return policyTest(first, io);
     case "explain":
-      if (config === undefined) throw new UsageError("explain needs --config FILE");
+      if (config === undefined) throw new UsageError("explain needs --config FILE, or a headgate.yaml in this folder");
       if (first === undefined) throw new UsageError("explain needs a METHOD, such as tools/call");
       return policyExplain({ config, method: first, params: second, principal, answer, route }, io);
     case "replay":
-      if (config === undefined) throw new UsageError("replay needs --config FILE");
+      if (config === undefined) throw new UsageError("replay needs --config FILE, or a headgate.yaml in this folder");
       if (first === undefined || second !== undefined) throw new UsageError("replay takes one CAPTURE");
       return policyReplay({ capture: first, config, route, principals, strict, json }, io);
     case undefined:

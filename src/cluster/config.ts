@@ -58,9 +58,23 @@ export const clusterConfig = z.strictObject({
     .describe("Where other gateways hand requests over that this one has to serve."),
   advertise: z
     .string()
-    // Peers speak plain HTTP: every request is sealed, so nobody else can send one, but the network can read it.
-    .regex(/^http:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486, without TLS" })
+    .regex(/^https?:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486, without a path" })
     .optional()
-    .describe("Where peers reach this gateway. Default: the address of `listen`."),
-  secret: secret.describe("The same for all gateways: proves that a request comes from one of them."),
+    .describe("Where peers reach this gateway, with https if there is `tls`. Default: the address of `listen`."),
+  secret: secret
+    .optional()
+    .describe(
+      "The same for all gateways: proves that a request comes from one of them. Default, with `tls`: `state.keys`.",
+    ),
+  tls: z
+    .strictObject({
+      certFile: z.string().min(1).describe("PEM file with this gateway's certificate, for both ends of a connection."),
+      keyFile: z.string().min(1).describe("PEM file with the private key."),
+      caFile: z
+        .string()
+        .min(1)
+        .describe("PEM file with the CA that signs the gateways' certificates, and no others: names are not compared."),
+    })
+    .optional()
+    .describe("Mutual TLS between gateways. Without it, requests are sealed but can be read on the network."),
 });

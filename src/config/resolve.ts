@@ -73,6 +73,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
     ...rest,
     limits: resolveLimits(rest.limits),
     listen: resolveListen(rest.listen, path),
+    cluster: resolveCluster(rest.cluster, path),
     ...(rest.audit === undefined ? {} : { audit: { ...rest.audit, file: path(rest.audit.file) } }),
     ...(rest.drift === undefined ? {} : { drift: { ...rest.drift, lock: path(rest.drift.lock) } }),
     ...(rest.record === undefined || rest.record === false || rest.record.file === undefined
@@ -124,6 +125,10 @@ function clusterProblems({ cluster, state }: Pick<Config, "cluster" | "state">):
   if (state.redis === undefined && state.postgres === undefined)
     problems.push(needs("`state.redis` or `state.postgres`"));
   if (state.keys === undefined) problems.push(needs("`state.keys`"));
+  if (cluster.secret === undefined && cluster.tls === undefined) problems.push(needs("`secret` or `tls`"));
+  const scheme = cluster.tls === undefined ? "http" : "https";
+  if (cluster.advertise?.startsWith(`${scheme}:`) === false)
+    problems.push({ path: ["cluster", "advertise"], message: `must begin with ${scheme}://, as \`cluster.tls\` says` });
   return problems;
 }
 
@@ -300,6 +305,12 @@ function resolveUpstream(upstream: ParsedUpstream, env: Environment, path: (text
     proxy: proxy === "auto" ? proxyFromEnvironment(new URL(url), env) : proxy === "none" ? undefined : proxy,
     ...(tls === undefined ? {} : { tls: { ...tls, ...withPaths(tls, path) } }),
   };
+}
+
+function resolveCluster(cluster: ParsedConfig["cluster"], path: (text: string) => string): Config["cluster"] {
+  return cluster?.tls === undefined
+    ? cluster
+    : { ...cluster, tls: { ...cluster.tls, ...withPaths(cluster.tls, path) } };
 }
 
 function resolveListen(listen: ParsedConfig["listen"], path: (text: string) => string): Config["listen"] {

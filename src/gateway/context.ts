@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import type { Agent } from "node:http";
 
 import {
   createSuspendedCalls,
@@ -93,6 +94,8 @@ export interface ClusterMember {
   readonly node: string;
   /** Proves to peers that a request comes from one of them. */
   readonly seal: Seal;
+  /** The connections to peers. */
+  readonly agent: Agent;
   /** The URLs of the other gateways, by node. */
   readonly peers: ReadonlyMap<string, string>;
   /** The node that serves a session whose server lives in one process. Rejects while nobody can say. */

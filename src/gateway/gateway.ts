@@ -25,6 +25,7 @@ import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
+import type { ListenForPeers } from "./wiring/cluster.ts";
 import { createHolds } from "./wiring/holds.ts";
 import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
@@ -223,7 +224,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 
   return {
     listen: async () => {
-      await services.cluster.start(() => openPeerListener(running, router.handlePeer), context.registry);
+      await services.cluster.start(peerListener(running, router.handlePeer, context), context.registry);
       return openListeners(running, { ...options, handle: router.handle, admin, context }, listeners);
     },
     handle: router.handle,
@@ -301,12 +302,7 @@ function openMainListener(
   handle: RequestListener,
   context: GatewayContext,
 ): Promise<HttpListener> {
-  const { log } = context;
   const { tls, unixSocket, socketMode, host, port } = listen;
-  const onCertificate = (problem: string | undefined): void => {
-    if (problem === undefined) log.info({}, "reloaded the certificate");
-    else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
-  };
   return createHttpListener(
     {
       host,
@@ -318,7 +314,9 @@ function openMainListener(
       headerBytes: limits.headerBytes,
       bodyMs: timeouts.body,
       onRefused: refusalOf(context),
-      onCertificate,
+      onCertificate: (problem) => {
+        logCertificate(context, problem);
+      },
     },
     handle,
   );
@@ -380,13 +378,29 @@ async function openListeners(config: Config, deps: ListenDeps, opened: HttpListe
 }
 
 /** Listens for other gateways, where there are some. */
-async function openPeerListener(
+function peerListener(
   { cluster, limits, timeouts }: Config,
   handle: RequestListener,
-): Promise<HttpListener | undefined> {
-  if (cluster === undefined) return undefined;
-  const bounds = { headerBytes: limits.headerBytes, bodyMs: timeouts.body };
-  return createHttpListener({ ...cluster.listen, portSetting: "`cluster.listen.port`", ...bounds }, handle);
+  context: GatewayContext,
+): ListenForPeers {
+  return async (onRenewed) => {
+    if (cluster === undefined) return undefined;
+    const { listen, tls } = cluster;
+    const bounds = { headerBytes: limits.headerBytes, bodyMs: timeouts.body };
+    const onCertificate = (problem: string | undefined): void => {
+      if (problem === undefined) onRenewed();
+      logCertificate(context, problem);
+    };
+    return createHttpListener(
+      { ...listen, tls, portSetting: "`cluster.listen.port`", ...bounds, onCertificate },
+      handle,
+    );
+  };
+}
+
+function logCertificate({ log }: Pick<GatewayContext, "log">, problem: string | undefined): void {
+  if (problem === undefined) log.info({}, "reloaded the certificate");
+  else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
 }
 
 function adminUrls(adminUrl: string, { loginPath }: OpenAdmin): Omit<ListeningGateway, "url"> {

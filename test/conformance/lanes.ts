@@ -17,13 +17,13 @@ export interface Lane {
 }
 
 /**
- * How a lane's scenarios reach the server: themselves, through the gateway and one of its transports, or as two halves
- * that the gateway joins.
+ * How a lane's scenarios reach the server: themselves, through the gateway and one of its transports, as two halves that
+ * the gateway joins, or through two gateways in turn.
  */
-export type Way = "direct" | "http" | "stdio" | "federation";
+export type Way = "direct" | "http" | "stdio" | "federation" | "replicas";
 
 /** Every way, the one that the others are compared with first. */
-export const ways: readonly Way[] = ["direct", "http", "stdio", "federation"];
+export const ways: readonly Way[] = ["direct", "http", "stdio", "federation", "replicas"];
 
 /** The ways of a lane that does not name any. */
 export const usualWays: readonly Way[] = ["direct", "http", "stdio"];
@@ -53,6 +53,19 @@ export const lanes: readonly Lane[] = [
     ...requirements("2026-07-28"),
     fixture: { era: "dual" },
     ways: ["direct", "federation"],
+  },
+  // A server with processes of its own, so that requests have to be handed over.
+  {
+    name: "2025-11-25-replicas",
+    ...requirements("2025-11-25"),
+    fixture: { era: "legacy" },
+    ways: ["direct", "replicas"],
+  },
+  {
+    name: "2026-07-28-replicas",
+    ...requirements("2026-07-28"),
+    fixture: { era: "dual" },
+    ways: ["direct", "replicas"],
   },
   {
     name: "2025-11-25-on-modern",

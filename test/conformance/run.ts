@@ -1,7 +1,7 @@
 // Runs the official conformance suite against the everything server, direct and through the gateway: every check that
 // passes direct has to pass through the gateway too; and lets its scenarios for clients judge what the gateway sends.
 // The last line is always "N passed, N failed".
-//   npm run conformance [-- [--lane NAME]… [--way direct|http|stdio|federation]…]
+//   npm run conformance [-- [--lane NAME]… [--way direct|http|stdio|federation|replicas]…]
 import { parseArgs } from "node:util";
 
 import { expectedFailuresFor } from "./expected-failures.ts";

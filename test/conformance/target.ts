@@ -4,6 +4,9 @@ import { join } from "node:path";
 
 import { type FixtureChoice, startFixture, stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
+import { startRedis } from "../support/redis.ts";
+import { replicaConfig } from "../support/replica-config.ts";
+import { startRoundRobin } from "../support/round-robin.ts";
 import type { Lane, Way } from "./lanes.ts";
 
 /** A running endpoint for the suite; leaving the scope that holds it ends everything behind it. */
@@ -19,6 +22,8 @@ export async function startTarget(way: Way, lane: Lane): Promise<Target> {
       return startFixture(fixture);
     case "federation":
       return startFederation(fixture);
+    case "replicas":
+      return startReplicas(fixture, isModern(lane));
     case "stdio":
       return startOverStdio(stdioFixture(fixture), isModern(lane));
     case "http": {
@@ -65,6 +70,24 @@ async function startFederation(fixture: FixtureChoice): Promise<Target> {
   const gateway = started.use(await startGateway(["run", "--port", "0", "--config", file]));
   const kept = started.move();
   return { url: gateway.url, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+/** Two gateways behind a proxy that sends each request to the other one, without sticky sessions. */
+async function startReplicas(fixture: FixtureChoice, isOverHttp: boolean): Promise<Target> {
+  await using started = new AsyncDisposableStack();
+  const redis = started.use(await startRedis());
+  const folder = mkdtempSync(join(tmpdir(), "headgate-conformance-"));
+  started.defer(() => {
+    rmSync(folder, { recursive: true });
+  });
+  const [command, ...args] = stdioFixture(fixture);
+  const upstream = isOverHttp ? { url: started.use(await startFixture(fixture)).url } : { command, args };
+  const file = join(folder, "headgate.json");
+  writeFileSync(file, JSON.stringify({ admin: false, ...replicaConfig(redis.state, { upstream }) }));
+  const start = async () => started.use(await startGateway(["run", "--port", "0", "--config", file]));
+  const proxy = started.use(await startRoundRobin([(await start()).origin, (await start()).origin]));
+  const kept = started.move();
+  return { url: proxy.url, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
 function isModern({ selection }: Lane): boolean {

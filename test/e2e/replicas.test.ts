@@ -1,12 +1,13 @@
 // Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
 import { EventEmitter } from "node:events";
-import type { IncomingMessage } from "node:http";
+import { Agent, type IncomingMessage } from "node:http";
 
 import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { sendToPeer } from "../../src/gateway/edge/peer-requests.ts";
 import { createSeals } from "../../src/lib/keys/sealing.ts";
+import { createCertificate } from "../support/certificate.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
@@ -17,7 +18,8 @@ import { principalNamed } from "../support/principals.ts";
 import { exchange, openStream, post, postHeaders } from "../support/raw-http.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
-import { newSecret, openPair, replicaConfig } from "../support/replicas.ts";
+import { newSecret, replicaConfig } from "../support/replica-config.ts";
+import { openPair } from "../support/replicas.ts";
 import { startRoundRobin } from "../support/round-robin.ts";
 import { connectV1 } from "../support/v1-client.ts";
 
@@ -56,14 +58,19 @@ describe("two gateways that know each other", () => {
     expect(children.map(Number).reduce((sum, count) => sum + (Number.isNaN(count) ? 0 : count), 0)).toBe(1);
   });
 
-  it("bring the answer to a question to the gateway that asked", async () => {
+  it.each(["a secret", "TLS"])("bring the answer to a question to the gateway that asked, with %s", async (how) => {
     await using redis = await startRedis();
+    using certificate = createCertificate("gateways");
+    const { certFile, keyFile } = certificate;
+    const peersOnly = { listen: { host: "127.0.0.1", port: 0 }, tls: { certFile, keyFile, caFile: certFile } };
+    const cluster = how === "TLS" ? { cluster: peersOnly } : {};
     await using upstream = await legacyUpstream(async (call, { method }) => {
       if (method === undefined) return call.replyRaw(202);
       const stream = call.stream();
       await stream.send({ jsonrpc: "2.0", id: "question", method: "roots/list" });
     });
-    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
+    await using pair = await openPair(redis.state, { upstream: { url: upstream.url }, ...cluster });
+    for (const url of await readPeers(redis)) expect(url).toMatch(how === "TLS" ? /^https:/u : /^http:/u);
     const session = await openSession(pair.one.url);
     // The call runs at the first gateway; the answer to its question comes to the second.
     await using call = await session.stream(toolCall(7, "asks"));
@@ -146,7 +153,7 @@ describe("two gateways that know each other", () => {
       const caller = { body, principal: principalNamed("alice"), address: "10.0.0.9" };
       // Only these members are read.
       const forwarded = { ...caller, request: request as unknown as IncomingMessage };
-      await sendToPeer({ seal }, wire.url, forwarded, Date.now);
+      await sendToPeer({ seal, agent: new Agent() }, wire.url, forwarded, Date.now);
       const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
       return sent as Readonly<Record<string, string>>;
     };

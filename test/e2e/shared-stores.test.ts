@@ -11,7 +11,8 @@ import { openSession } from "../support/legacy-session.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { exchange, post } from "../support/raw-http.ts";
 import { startRedis } from "../support/redis.ts";
-import { openPair, type SharedState } from "../support/replicas.ts";
+import type { SharedState } from "../support/replica-config.ts";
+import { openPair } from "../support/replicas.ts";
 
 /** A store's server, as tests use it. */
 interface StoreServer extends AsyncDisposable {

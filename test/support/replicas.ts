@@ -1,14 +1,10 @@
-import { randomBytes } from "node:crypto";
-
 import { expect } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { eventually } from "./eventually.ts";
 import { type LocalGateway, openGateway } from "./local-gateway.ts";
+import { replicaConfig, type SharedState } from "./replica-config.ts";
 import { type RoundRobin, startRoundRobin } from "./round-robin.ts";
-
-/** Where replicas find each other. */
-export type SharedState = Pick<NonNullable<ConfigInput["state"]>, "redis" | "postgres">;
 
 /** Two gateways that know each other, with a proxy in front. */
 export interface ReplicaPair extends AsyncDisposable {
@@ -16,17 +12,6 @@ export interface ReplicaPair extends AsyncDisposable {
   readonly two: LocalGateway;
   readonly proxy: RoundRobin;
   readonly config: ConfigInput;
-}
-
-export const newSecret = (): string => randomBytes(32).toString("base64url");
-
-/** What replicas have in common. */
-export function replicaConfig(state: SharedState, rest: ConfigInput): ConfigInput {
-  return {
-    ...rest,
-    state: { keys: [newSecret()], ...state },
-    cluster: { listen: { host: "127.0.0.1", port: 0 }, secret: newSecret() },
-  };
 }
 
 /** Opens two gateways in this process, and waits until they know each other. */

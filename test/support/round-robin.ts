@@ -14,7 +14,8 @@ export interface RoundRobin extends AsyncDisposable {
 /** Starts the proxy on a free port. A server that refuses the connection is passed over. */
 export async function startRoundRobin(servers: string[]): Promise<RoundRobin> {
   let turn = 0;
-  const proxy = createServer((request, response) => {
+  // Longer than a client keeps an idle connection, which could else break under its next request.
+  const proxy = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, request as httpRequest } from "node:http";
+import { Agent, createServer, type IncomingMessage, request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ async function handedOver(at: number, sealing = seal, isAnswer = false): Promise
   });
   await using edge = await listening((request) => {
     const forwarded = { request, body, principal: alice, address: "10.0.0.9", isAnswer };
-    void sendToPeer({ seal: sealing }, peer.url, forwarded, () => at).catch(() => {});
+    void sendToPeer({ seal: sealing, agent: new Agent() }, peer.url, forwarded, () => at).catch(() => {});
   });
   const headers = { "mcp-session-id": "s", "x-list": ["a", "b"], authorization: "Bearer t", "headgate-peer": "mine" };
   const client = httpRequest(`${edge.url}/mcp`, { method: "POST", headers });

@@ -1,11 +1,6 @@
 import { createHash } from "node:crypto";
-import {
-  Agent,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  request as httpRequest,
-  type ServerResponse,
-} from "node:http";
+import { type IncomingHttpHeaders, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http";
+import { request as httpsRequest } from "node:https";
 import { pipeline } from "node:stream";
 
 import type { Principal } from "../../core/exchange.ts";
@@ -36,8 +31,6 @@ const leftOut: ReadonlySet<string> = new Set([
   peerHeader,
 ]);
 
-const agent = new Agent({ keepAlive: true });
-
 /** What a gateway vouches for when it hands a request over. */
 export interface ForwardedCaller {
   readonly principal: Principal;
@@ -59,7 +52,7 @@ export interface ForwardedRequest {
 
 /** Hands a request to a peer and returns its response, headers first. Rejects if the peer cannot be reached. */
 export function sendToPeer(
-  { seal }: Pick<ClusterMember, "seal">,
+  { seal, agent }: Pick<ClusterMember, "seal" | "agent">,
   url: string,
   { request, body, principal, address, isAnswer = false }: ForwardedRequest,
   wall: () => number,
@@ -80,7 +73,8 @@ export function sendToPeer(
   headers[peerHeader] = seal.seal(Buffer.from(JSON.stringify(vouched)), contextOf(method, path));
   if (body !== undefined) headers["content-length"] = body.length;
   return new Promise((resolve, reject) => {
-    const sent = httpRequest(new URL(path, url), { method, headers, agent }, resolve);
+    const send = url.startsWith("https:") ? httpsRequest : httpRequest;
+    const sent = send(new URL(path, url), { method, headers, agent }, resolve);
     sent.on("error", reject);
     // The socket may carry many requests, so it keeps no listener of one that is over.
     const abort = (): void => {

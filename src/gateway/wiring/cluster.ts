@@ -1,10 +1,14 @@
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import { openPostgresStore } from "../../cluster/postgres-store.ts";
 import { openRedisStore } from "../../cluster/redis-store.ts";
 import type { SharedStore, SharedStoreOptions } from "../../cluster/shared-store.ts";
-import { createSeals, type Seal } from "../../lib/keys/sealing.ts";
+import { readTls } from "../../lib/keys/pem.ts";
+import { createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { SessionRecord } from "../../sessions/session-record.ts";
@@ -16,6 +20,7 @@ import { createSharedTasks } from "./shared-tasks.ts";
 
 export interface ClusterDeps {
   readonly node: string;
+  readonly seals: Seals;
   readonly ended: EndedSessions;
   readonly taskOwners: TaskOwnerStore | undefined;
   readonly log: Logger;
@@ -29,6 +34,9 @@ export interface PeerListener {
   close(): Promise<void>;
 }
 
+/** Opens the listener; calls back when its certificate has changed. */
+export type ListenForPeers = (onCertificate: () => void) => Promise<PeerListener | undefined>;
+
 /** What this gateway shares with others. */
 export interface GatewayCluster {
   /** Which sessions have ended, here or at any other gateway. */
@@ -36,7 +44,7 @@ export interface GatewayCluster {
   /** Absent where there are no peers to hand requests to. */
   readonly member: ClusterMember | undefined;
   /** Begins to share: other gateways find this one at its listener, and its sessions end with theirs. */
-  start(listen: () => Promise<PeerListener | undefined>, registry: SessionRegistry): Promise<void>;
+  start(listen: ListenForPeers, registry: SessionRegistry): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -53,6 +61,7 @@ export function createCluster(
   const noPeers: ReadonlyMap<string, string> = new Map();
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
+  let agent: HttpAgent | undefined;
   const endings = createSharedEndings(deps.ended, () => store, log);
 
   async function ownerOf({ id, openedBy }: Pick<SessionRecord, "id" | "openedBy">): Promise<string> {
@@ -83,7 +92,10 @@ export function createCluster(
       ? undefined
       : {
           node,
-          seal: peerSeal(cluster.secret),
+          seal: cluster.secret === undefined ? deps.seals.peer : createSeals([Buffer.from(cluster.secret)]).peer,
+          get agent() {
+            return (agent ??= createAgent(cluster.tls));
+          },
           get peers() {
             return store?.peers ?? noPeers;
           },
@@ -96,7 +108,10 @@ export function createCluster(
     member,
     start: async (listen, registry) => {
       if (!isShared) return;
-      listener = await listen();
+      listener = await listen(() => {
+        // Running requests go on; new ones use the new certificate.
+        agent = undefined;
+      });
       store = openStore({
         node,
         advertise: cluster?.advertise ?? listener?.address,
@@ -129,10 +144,13 @@ export function createCluster(
     close: async () => {
       await store?.close();
       await listener?.close();
+      agent?.destroy();
     },
   };
 }
 
-function peerSeal(secret: string): Seal {
-  return createSeals([Buffer.from(secret)]).peer;
+/** With TLS, peers are known by their authority: their addresses come and go, and their certificates need not name them. */
+function createAgent(tls: NonNullable<Config["cluster"]>["tls"]): HttpAgent {
+  if (tls === undefined) return new HttpAgent({ keepAlive: true });
+  return new HttpsAgent({ keepAlive: true, ...readTls(tls), checkServerIdentity: () => undefined });
 }

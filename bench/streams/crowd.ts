@@ -1,6 +1,5 @@
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
-import type { ListenerAnswer, ListenerJob } from "./listeners.ts";
+import { startWorker } from "../worker.ts";
+import type { ListenerJob, ListenerResult } from "./listeners.ts";
 
 /** Many clients with an open stream each, in several processes. */
 export interface Crowd extends AsyncDisposable {
@@ -14,43 +13,17 @@ const processes = 4;
 
 /** Starts the processes. */
 export function startCrowd(): Crowd {
-  const listeners = Array.from({ length: processes }, startListeners);
+  const file = new URL("listeners.ts", import.meta.url);
+  const listeners = Array.from({ length: processes }, () => startWorker<ListenerJob, ListenerResult>(file));
+  const all = (job: ListenerJob): Promise<ListenerResult[]> => Promise.all(listeners.map((each) => each.run(job)));
   return {
     open: async (url, count) => {
-      const job = { kind: "open", url, count: Math.ceil(count / processes) } as const;
-      const answers = await Promise.all(listeners.map(({ ask }) => ask(job)));
-      return answers.map((answer) => ("session" in answer ? answer.session : ""))[0] ?? "";
+      const [first] = await all({ kind: "open", url, count: Math.ceil(count / processes) });
+      return first?.session ?? "";
     },
-    heardOfChange: async () => {
-      const answers = await Promise.all(listeners.map(({ ask }) => ask({ kind: "await-change" })));
-      return Math.max(...answers.map((answer) => ("lastAt" in answer ? answer.lastAt : Number.NaN)));
-    },
+    heardOfChange: async () => Math.max(...(await all({ kind: "await-change" })).map(({ lastAt }) => lastAt)),
     [Symbol.asyncDispose]: async () => {
-      await Promise.all(listeners.map(({ end }) => end()));
-    },
-  };
-}
-
-function startListeners() {
-  const child = spawn(process.execPath, [fileURLToPath(new URL("listeners.ts", import.meta.url))], {
-    stdio: ["ignore", "inherit", "inherit", "ipc"],
-  });
-  const ended = Promise.withResolvers<never>();
-  child.once("error", ended.reject);
-  child.once("close", (code, signal) => ended.reject(new Error(`the clients ended (${signal ?? code})`)));
-  ended.promise.catch(() => {});
-  return {
-    ask: async (job: ListenerJob): Promise<ListenerAnswer> => {
-      const { promise, resolve } = Promise.withResolvers<ListenerAnswer>();
-      child.once("message", resolve);
-      child.send(job);
-      const answer = await Promise.race([promise, ended.promise]);
-      if ("error" in answer) throw new Error(`the clients could not ${job.kind}: ${answer.error}`);
-      return answer;
-    },
-    end: async (): Promise<void> => {
-      child.kill("SIGKILL");
-      await ended.promise.catch(() => {});
+      await Promise.all(listeners.map((each) => each[Symbol.asyncDispose]()));
     },
   };
 }

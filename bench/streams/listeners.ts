@@ -3,6 +3,7 @@
 import { Agent } from "node:http";
 import { setPriority } from "node:os";
 import { openSession, openStream } from "../load/sessions.ts";
+import { serveJobs } from "../worker.ts";
 
 /** What the process is told to do. */
 export type ListenerJob =
@@ -10,31 +11,28 @@ export type ListenerJob =
   /** Answered when every client has heard of a change since the last time this was asked. */
   | { readonly kind: "await-change" };
 
-/** What it answers: one of the sessions, or when the last client heard of the change. */
-export type ListenerAnswer = { readonly session: string } | { readonly lastAt: number } | { readonly error: string };
+/** One of the sessions, and when the last client heard of the change. */
+export interface ListenerResult {
+  readonly session: string;
+  readonly lastAt: number;
+}
 
 // Real clients are on other machines: here they take only the time that the gateway leaves.
 setPriority(19);
 
 const openersAtOnce = 32;
+let session = "";
 let streams = 0;
 let heard = 0;
 let allHeard = Promise.withResolvers<number>();
 
-process.on("disconnect", () => process.exit());
-process.on("message", (job: ListenerJob) => {
-  work(job).then(
-    (answer) => process.send?.(answer),
-    (error: unknown) => process.send?.({ error: String(error) }),
-  );
-});
+serveJobs(work);
 
-async function work(job: ListenerJob): Promise<ListenerAnswer> {
-  if (job.kind === "await-change") return { lastAt: await allHeard.promise };
+async function work(job: ListenerJob): Promise<ListenerResult> {
+  if (job.kind === "await-change") return { session, lastAt: await allHeard.promise };
   const agent = new Agent({ keepAlive: true, maxSockets: openersAtOnce });
   const target = { url: job.url, era: "legacy" } as const;
   let left = job.count;
-  let session = "";
   const opener = async (): Promise<void> => {
     while (left > 0) {
       left -= 1;
@@ -53,5 +51,5 @@ async function work(job: ListenerJob): Promise<ListenerAnswer> {
   };
   await Promise.all(Array.from({ length: openersAtOnce }, opener));
   agent.destroy();
-  return { session };
+  return { session, lastAt: 0 };
 }

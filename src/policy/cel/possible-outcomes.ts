@@ -4,7 +4,7 @@ import type { Principal, UpstreamTarget } from "../../core/exchange.ts";
 import { McpFacts, PrincipalFacts } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import type { CelMap } from "./json-value.ts";
-import { literalOf } from "./read-paths.ts";
+import { childrenOf, isMacroCall, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 
 /** What a condition can come out as, over all requests that fit the known facts. */
 export interface Outcomes {
@@ -27,18 +27,19 @@ const certainly = {
 
 const anything: Outcomes = { true: true, false: true, error: true };
 
-/** Thrown by facts that differ from request to request. */
-class UnknownFact extends Error {}
+/** Thrown by facts that differ from request to request. One for all: a list of thousands would spend its time on stack traces. */
+const unknownFact = new Error("not known before the call");
 
 /** A use of a name, of which only caller, method and name are known. */
 export class PossibleCall {
-  readonly mcp: McpFacts;
   readonly principal: PrincipalFacts;
   /** The URI template that the target's URI is expanded from, if that is all that is known of it. */
   readonly template: UriTemplate | undefined;
   readonly fast: FastFacts;
   /** Whether an unknown fact was read since this was last set to false. */
   hasReadUnknown = false;
+  readonly #target: CallTarget;
+  #mcp: McpFacts | undefined;
 
   constructor(principal: Principal, server: string, method: string, target: CallTarget, upstream: KnownUpstream) {
     this.principal = new PrincipalFacts(principal);
@@ -49,16 +50,25 @@ export class PossibleCall {
     const name = upstream === "unknown" ? undefined : (upstream?.name ?? (tool || prompt || resource));
     const mcp = template === undefined ? { ...named, resource, ...(name === undefined ? {} : { name }) } : named;
     this.fast = { mcp, principal: this.principal };
+    this.#target = target;
+  }
+
+  /** Made only where the CEL engine has to decide. Needed by bench big: "a list of 10,000 tools". */
+  get mcp(): McpFacts {
+    return (this.#mcp ??= this.#createMcp());
+  }
+
+  /** An object of the class that the CEL engine knows, with properties in place of its getters. */
+  #createMcp(): McpFacts {
     const unknown = { get: () => this.#unknown() };
-    // An object of the class that the CEL engine knows, with properties in place of its getters.
-    this.mcp = Object.create(McpFacts.prototype, {
+    return Object.create(McpFacts.prototype, {
       resource: unknown,
       upstream: unknown,
       name: unknown,
       revision: unknown,
       arguments: unknown,
-      params: { get: () => paramsOf(target, () => this.#unknown()) },
-      ...Object.getOwnPropertyDescriptors(mcp),
+      params: { get: () => paramsOf(this.#target, () => this.#unknown()) },
+      ...Object.getOwnPropertyDescriptors(this.fast.mcp),
     }) as McpFacts;
   }
 
@@ -73,7 +83,7 @@ export class PossibleCall {
 
   #unknown(): never {
     this.hasReadUnknown = true;
-    throw new UnknownFact("not known before the call");
+    throw unknownFact;
   }
 }
 
@@ -115,7 +125,11 @@ export function compileOutcomes(node: ASTNode, compile: CompilePart): OutcomeTes
     case "||": {
       const [left, right] = [compileOutcomes(node.args[0], compile), compileOutcomes(node.args[1], compile)];
       const join = node.op === "&&" ? conjunction : disjunction;
-      return (call) => join(left(call), right(call));
+      const decisive = node.op === "&&" ? certainly.false : certainly.true;
+      return (call) => {
+        const first = left(call);
+        return isSame(first, decisive) ? decisive : join(first, right(call));
+      };
     }
     case "!_": {
       const inner = compileOutcomes(node.args, compile);
@@ -129,6 +143,10 @@ export function compileOutcomes(node: ASTNode, compile: CompilePart): OutcomeTes
     default:
       return compileAtom(node, compile(node));
   }
+}
+
+function isSame(a: Outcomes, b: Outcomes): boolean {
+  return a.true === b.true && a.false === b.false && a.error === b.error;
 }
 
 function conjunction(a: Outcomes, b: Outcomes): Outcomes {
@@ -158,10 +176,11 @@ function choice([condition = anything, yes = anything, no = anything]: readonly 
 function compileAtom(node: ASTNode, run: ReturnType<CompilePart>): OutcomeTest {
   const fast = compileFastCondition(node);
   const overTemplate = compileTemplateTest(node);
+  const isUnknown = isStrict(node) && readPathsOf(node).some(isNeverKnown);
   return (call) => {
     const known = fast?.(call.fast) ?? (call.template && overTemplate?.(call.template));
     if (known !== undefined) return known ? certainly.true : certainly.false;
-    if (run === undefined) return anything;
+    if (run === undefined || isUnknown) return anything;
     call.hasReadUnknown = false;
     try {
       const value = run(call);
@@ -170,6 +189,16 @@ function compileAtom(node: ASTNode, run: ReturnType<CompilePart>): OutcomeTest {
       return call.hasReadUnknown ? anything : certainly.error;
     }
   };
+}
+
+/** Whether everything in a node is evaluated, so that one unknown fact makes it unknown. */
+function isStrict(node: ASTNode): boolean {
+  const isLazy = ["&&", "||", "?:", ".?", "[?]"].includes(node.op) || isMacroCall(node);
+  return !isLazy && childrenOf(node).every(({ child, variable }) => variable === undefined && isStrict(child));
+}
+
+function isNeverKnown([variable, member]: ReadPath): boolean {
+  return variable === "request" || variable === "session" || (variable === "mcp" && member === "arguments");
 }
 
 /** A URI template (RFC 6570), as far as its literal text tells URIs apart. */

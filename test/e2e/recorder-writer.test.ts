@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
+import { type SetTimer, systemTimer } from "../../src/core/exchange.ts";
 import type { Frame } from "../../src/recorder/contract.ts";
 import { createPackBufferWriter, type PackBuffer } from "../../src/recorder/exchange-batcher.ts";
 import { openTargetStore, serveWriter } from "../../src/recorder/store/writer-worker.ts";
@@ -58,6 +59,29 @@ describe("the thread that writes", () => {
     await expect(writer.append(batch("a", 0, "x"))).rejects.toThrow("no such file");
     mkdirSync(join(folder, "later"));
     await writer.append(batch("a", 0, "x"));
+  });
+
+  it("is waited for again if it takes longer to load than a write may take", async () => {
+    let limitMs = 1;
+    await using writer = startWriter(target(), { appendMs: () => limitMs, loadMs: () => limitMs });
+    await expect(writer.append(batch("a", 0, "x"))).rejects.toThrow("did not answer within 1 ms");
+    limitMs = 60_000;
+    await writer.append(batch("b", 10, "y"));
+    await using store = await openTargetStore(target());
+    // The same thread has both.
+    expect((await store.exchanges({})).exchanges.map(({ id }) => id).toSorted()).toEqual(["a", "b"]);
+  });
+
+  it("has its time for a write once it is loaded", async () => {
+    const limits: number[] = [];
+    const setTimer: SetTimer = (milliseconds, callback) => {
+      limits.push(milliseconds);
+      return systemTimer(milliseconds, callback);
+    };
+    await using writer = startWriter(target(), { setTimer, appendMs: () => 50_000, loadMs: () => 60_000 });
+    await writer.append(batch("a", 0, "x"));
+    await writer.append(batch("b", 10, "y"));
+    expect(limits).toEqual([60_000, 50_000, 50_000]);
   });
 
   it("brings the text index up to date while there is nothing else to do", async () => {

@@ -62,10 +62,12 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
   const { clock, setTimer, log, metrics } = deps;
   const { recordWritten, recordLost } = metrics.metrics;
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
+  // A request and its answer wait for the disk, and together no longer than a request may take.
+  const appendMs = (): number => Math.min(longestAppendMs, Math.max(1, deps.hardMs() / 2));
   const writer = startWriter(target, {
     setTimer,
-    // A request and its answer wait for the disk, and together no longer than a request may take.
-    appendMs: () => Math.min(longestAppendMs, Math.max(1, deps.hardMs() / 2)),
+    appendMs,
+    ...(config.onFailure === "refuse" ? { loadMs: appendMs } : {}),
     onGone: (error, lost) => {
       log.error({ ...errorFields(error), lost }, "recording was deleted or moved; a new one is begun");
       recorder.lose(lost);

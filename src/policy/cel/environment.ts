@@ -13,7 +13,7 @@ import {
   type TypeName,
   variables,
 } from "./facts.ts";
-import { countMatch, countSteps, meter } from "./metering.ts";
+import { countMatch, meters } from "./metering.ts";
 
 const load = createRequire(import.meta.url);
 let cel: typeof Cel | undefined;
@@ -65,7 +65,10 @@ export function environmentOf(scope: ExpressionScope, use: EnvironmentUse = "che
   }
   for (const [name, type] of Object.entries(variables[scope])) environment.registerVariable(name, type);
   environment.registerFunction(`string.${linearMatches}(string): bool`, matchesPattern, { async: false });
-  if (use === "metered") environment.registerFunction(`${meter}(dyn): dyn`, countSteps, { async: false });
+  if (use === "metered") {
+    for (const [meter, count] of Object.entries(meters))
+      environment.registerFunction(`${meter}(dyn): dyn`, count, { async: false });
+  }
   environments.set(key, environment);
   return environment;
 }

@@ -37,6 +37,16 @@ describe("what a rule may cost", () => {
       "mcp.arguments.words.all(word, !mcp.arguments.text.contains(word))",
       { words: ids(20_000).map((id) => `id ${id}`), text: "x".repeat(100_000) },
     ],
+    [
+      "functions that read long texts inside an iteration",
+      "mcp.arguments.ids.all(i, mcp.arguments.text.size() > i)",
+      { ids: ids(100), text: "x".repeat(1_000_000) },
+    ],
+    [
+      "texts that an iteration makes longer",
+      "mcp.arguments.ids.all(i, size(mcp.arguments.text + mcp.arguments.text) > i)",
+      { ids: ids(100), text: "x".repeat(500_000) },
+    ],
     ["a pattern on a very long text", "!mcp.arguments.text.matches('^[a-z]+0$')", { text: "x".repeat(4_000_000) }],
     [
       "an iteration whose failures another one could hide",

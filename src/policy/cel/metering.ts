@@ -3,7 +3,9 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 import { childrenOf, isMacroCall, literalOf } from "./read-paths.ts";
 
 /** The function that counts the size of a value against the budget and returns the value. */
-export const meter = "metered";
+const meter = "metered";
+/** The same for functions that look at every character of a text. */
+const readMeter = "meteredRead";
 
 /**
  * What all expressions about one message may cost. A step is one element that an expression iterates over, which takes
@@ -12,6 +14,8 @@ export const meter = "metered";
 const maxSteps = 200_000;
 /** Characters that are compared or searched in the time of a step. */
 const charactersPerStep = 1000;
+/** Characters that a function such as `size` or `split` reads in the time of a step. */
+const readPerStep = 50;
 /** Characters that a pattern is matched against in the time of a step. */
 const matchedPerStep = 10;
 
@@ -41,9 +45,14 @@ export function withinBudget<T>(facts: object, evaluate: () => T): T {
   }
 }
 
-/** Counts the size of a value; throws when the budget is used up. */
-export function countSteps(value: unknown): unknown {
-  spend(stepsOf(value));
+/** The functions that count: each returns its value, or throws when the budget is used up. */
+export const meters: Readonly<Record<string, (value: unknown) => unknown>> = {
+  [meter]: (value) => counted(value, charactersPerStep),
+  [readMeter]: (value) => counted(value, readPerStep),
+};
+
+function counted(value: unknown, perStep: number): unknown {
+  spend(stepsOf(value, perStep));
   return value;
 }
 
@@ -57,8 +66,8 @@ function spend(steps: number): void {
   if (current.left < 0) throw overBudget();
 }
 
-function stepsOf(value: unknown): number {
-  if (typeof value === "string") return 1 + Math.floor(value.length / charactersPerStep);
+function stepsOf(value: unknown, perStep: number): number {
+  if (typeof value === "string") return 1 + Math.floor(value.length / perStep);
   if (Array.isArray(value)) return 1 + value.length;
   if (value instanceof Map || value instanceof Set) return 1 + value.size;
   return 1;
@@ -81,9 +90,9 @@ export function needsMeter(node: ASTNode, matches: string): boolean {
 export function formatMetered(ast: ASTNode, source: string): string {
   const format = (node: ASTNode, isRepeated: boolean): string => {
     const plain = (child: ASTNode): string => format(child, isRepeated);
-    const counted = (child: ASTNode): string =>
-      literalOf(child) === undefined ? `${meter}(${plain(child)})` : plain(child);
-    const operand = isRepeated ? counted : plain;
+    const counting = (by: string) => (child: ASTNode) =>
+      isRepeated && literalOf(child) === undefined ? `${by}(${plain(child)})` : plain(child);
+    const operand = counting(meter);
     switch (node.op) {
       case "value":
         // A negative number has to be apart from a minus in front of it.
@@ -102,7 +111,7 @@ export function formatMetered(ast: ASTNode, source: string): string {
       case "-_":
         return `(-${plain(node.args)})`;
       case "call":
-        return `${node.args[0]}(${node.args[1].map(node.args[0] === "has" ? plain : operand).join(", ")})`;
+        return `${node.args[0]}(${node.args[1].map(node.args[0] === "has" ? plain : counting(readMeter)).join(", ")})`;
       case "rcall":
         return formatCall(node.args, isRepeated, isMacroCall(node));
       case "list":
@@ -135,10 +144,14 @@ export function formatMetered(ast: ASTNode, source: string): string {
       const written = args.map((child) => format(child, isRepeated));
       return `${format(receiver, isRepeated)}.${name}(${written.join(", ")})`;
     }
+    const by = searches.has(name) ? meter : readMeter;
     const count = (child: ASTNode): string =>
-      literalOf(child) === undefined ? `${meter}(${format(child, true)})` : format(child, true);
+      literalOf(child) === undefined ? `${by}(${format(child, true)})` : format(child, true);
     return `${count(receiver)}.${name}(${args.map(count).join(", ")})`;
   };
 
   return format(ast, false);
 }
+
+/** Functions that the processor does many characters at a time. */
+const searches: ReadonlySet<string> = new Set(["contains", "startsWith", "endsWith", "orValue"]);

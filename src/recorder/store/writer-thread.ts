@@ -33,6 +33,8 @@ export type WriterRequest =
 
 /** The id of a reply that nobody asked for: the store was deleted or moved. */
 export const goneId = -1;
+/** The id of the first reply: the thread has loaded its code and begins to serve. */
+export const loadedId = -2;
 /** The end of the message of a store that was deleted or moved. */
 const goneText = "was deleted or moved";
 
@@ -59,11 +61,14 @@ export interface RecordWriter extends AsyncDisposable {
 interface PendingReply {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: GatewayError) => void;
+  /** The thread has loaded: its time for this request begins. */
+  readonly begin: () => void;
 }
 
 interface WriterThread {
   readonly started: Worker;
   readonly waiting: Map<number, PendingReply>;
+  isLoaded: boolean;
 }
 
 /**
@@ -79,18 +84,22 @@ export interface WriterOptions {
   readonly setTimer?: SetTimer;
   /** A store that takes longer hangs: the thread is given up, and the batch is written again by another. Read each time. */
   readonly appendMs?: () => number;
+  /** How long a request waits for a thread that is still loading, before `appendMs` begin. Read each time. */
+  readonly loadMs?: () => number;
   /** Called when the store was found deleted or moved, with the frames of it; the next batch begins a new one. */
   readonly onGone?: (error: GatewayError, lostFrames: number) => void;
 }
 
 /** The most that `appendMs` need be. */
 export const longestAppendMs = 6000;
+/** The most that `loadMs` need be: a busy machine takes seconds to load a thread. */
+export const longestLoadMs = 30_000;
 /** How long the end of the thread is waited for. */
 const closeMs = 3000;
 
 /** Makes a writer. If its thread cannot open the store, or dies, the next request starts another. */
 export function startWriter(target: WriterTarget, options: WriterOptions = {}): RecordWriter {
-  const { setTimer = systemTimer, appendMs = () => longestAppendMs, onGone } = options;
+  const { setTimer = systemTimer, appendMs = () => longestAppendMs, loadMs = () => longestLoadMs, onGone } = options;
   let worker: WriterThread | undefined;
   let requests = 0;
 
@@ -106,6 +115,10 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
     // The thread does not keep the process alive; `close` writes what waits.
     started.unref();
     started.on("message", (answer: WriterReply) => {
+      if (!thread.isLoaded) {
+        thread.isLoaded = true;
+        for (const { begin } of waiting.values()) begin();
+      }
       const waiter = waiting.get(answer.id);
       waiting.delete(answer.id);
       const isPresent = worker === thread;
@@ -127,7 +140,7 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
     };
     started.once("error", onEnd);
     started.once("exit", onEnd);
-    const thread = { started, waiting };
+    const thread: WriterThread = { started, waiting, isLoaded: false };
     return thread;
   }
 
@@ -139,27 +152,39 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
     // A pending request does.
     started.ref();
     return new Promise<unknown>((resolve, reject) => {
-      const stop = limitMs === undefined ? undefined : setTimer(limitMs, () => giveUp(thread, limitMs));
+      let stop: (() => void) | undefined;
+      const giveUpAfter = (milliseconds: number): void => {
+        stop?.();
+        if (limitMs !== undefined) stop = setTimer(milliseconds, () => giveUp(thread, milliseconds));
+      };
+      const begin = (): void => giveUpAfter(limitMs ?? 0);
       const settle =
         <Value>(then: (value: Value) => void) =>
         (value: Value): void => {
           stop?.();
           then(value);
         };
-      waiting.set(id, { resolve: settle(resolve), reject: settle(reject) });
+      if (thread.isLoaded) begin();
+      else giveUpAfter(Math.max(limitMs ?? 0, loadMs()));
+      waiting.set(id, { resolve: settle(resolve), reject: settle(reject), begin });
       started.postMessage({ id, ...request }, []);
     }).finally(() => {
       if (waiting.size === 0) started.unref();
     });
   }
 
-  /** Ends a thread that hangs. What it wrote after all is recognized when it is written again. */
+  /**
+   * Ends a thread that hangs. What it wrote after all is recognized when it is written again. One that is still loading is
+   * kept: the next one would take as long on a busy machine, and none would ever begin.
+   */
   function giveUp(thread: WriterThread, limitMs: number): void {
-    if (worker === thread) worker = undefined;
     const left = [...thread.waiting.values()];
     thread.waiting.clear();
-    void thread.started.terminate();
     thread.started.unref();
+    if (thread.isLoaded) {
+      if (worker === thread) worker = undefined;
+      void thread.started.terminate();
+    }
     for (const { reject } of left)
       reject(new GatewayError("store_failed", `the store of the recording did not answer within ${limitMs} ms`));
   }

@@ -6,7 +6,7 @@ import { GatewayError } from "../../errors.ts";
 import { readPackBuffer } from "../exchange-batcher.ts";
 import type { RecordStore } from "./store-contract.ts";
 import { openSqliteStore, StoreGoneError } from "./sqlite.ts";
-import { goneId, type WriterReply, type WriterRequest, type WriterTarget } from "./writer-thread.ts";
+import { goneId, loadedId, type WriterReply, type WriterRequest, type WriterTarget } from "./writer-thread.ts";
 
 const idleMs = 200;
 const indexBatch = 500;
@@ -141,6 +141,7 @@ function messageOf(error: unknown): string {
 }
 
 if (!isMainThread && parentPort !== null && isTarget(workerData)) {
+  parentPort.postMessage({ id: loadedId, ok: true, value: undefined } satisfies WriterReply, []);
   serveWriter(parentPort, openTargetStore(workerData));
 }
 

@@ -69,7 +69,7 @@ function Side() {
         </a>
       ))}
       <span class="spacer wide-only" />
-      <button type="button" class="item wide-only" onClick={() => (isPaletteOpen.value = true)}>
+      <button type="button" class="item" onClick={() => (isPaletteOpen.value = true)}>
         <Icon name="command" />
         Commands
         <kbd aria-hidden="true">Ctrl K</kbd>

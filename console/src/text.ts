@@ -43,11 +43,6 @@ export function formatAge(at: number, now: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
-/** Characters that can hide or reorder text: controls, zero-width, bidirectional and tag characters. */
-export const hiddenCharacter =
-  // oxlint-disable-next-line no-control-regex -- These are what is looked for.
-  /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u00AD\u200B-\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\uFEFF\u{E0000}-\u{E007F}]/u;
-
 /** The name of a character that cannot be seen. */
 export function codePointName(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;

@@ -1,7 +1,7 @@
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
-import { McpServer } from "@modelcontextprotocol/server";
+import { inputRequired, inputResponse, McpServer, ProtocolError } from "@modelcontextprotocol/server";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -21,6 +21,9 @@ afterAll(async () => {
   await browser[Symbol.asyncDispose]();
 });
 
+/** A picture of one pixel. */
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /** What would run, load or hide something if any view took it for more than text. */
 const payloads = [
   `<img src=x onerror="document.title='owned'">`,
@@ -30,6 +33,17 @@ const payloads = [
   `{{constructor.constructor("document.title='owned'")()}}`,
   `\u202Etxt.exe\u200B\u{E0041}`,
 ].join(" ");
+
+const question = {
+  message: payloads,
+  requestedSchema: {
+    type: "object",
+    properties: {
+      [payloads]: { type: "string", title: payloads, description: payloads, default: payloads },
+      choice: { type: "string", title: payloads, enum: [payloads, "b"] },
+    },
+  },
+} as const;
 
 /** A server that puts the payload into every string that a server can send. */
 function hostileServer(): McpServer {
@@ -51,11 +65,21 @@ function hostileServer(): McpServer {
           { type: "text", text: payloads },
           { type: "resource_link", uri: `javascript:document.title='owned'`, name: payloads, description: payloads },
           { type: "image", data: "PHN2Zy8+", mimeType: `image/svg+xml${payloads}` },
+          { type: "image", data: pixel, mimeType: "image/png" },
         ],
         structuredContent: { [payloads]: payloads },
       };
     },
   );
+  server.registerTool("asking", { description: payloads, inputSchema: z.object({}) }, async (_args, { mcpReq }) => {
+    const progressToken = mcpReq._meta?.progressToken;
+    const params = { progress: 1, total: 2, message: payloads };
+    if (progressToken !== undefined)
+      await mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...params } });
+    const answer = inputResponse(mcpReq.inputResponses, "question");
+    if (answer.kind === "elicit") throw new ProtocolError(-32_099, payloads, payloads);
+    return inputRequired({ inputRequests: { question: inputRequired.elicit(question) } });
+  });
   server.registerTool("failing", { description: payloads, inputSchema: z.object({}) }, () => {
     throw new Error(payloads);
   });
@@ -73,6 +97,13 @@ function hostileServer(): McpServer {
   return server;
 }
 
+interface Listed {
+  readonly id: string;
+  readonly session?: string;
+  readonly state: string;
+  readonly target?: string;
+}
+
 async function openHostile() {
   const folder = temporaryFolder();
   const lock = folder.write("lock.json", JSON.stringify({ format: 1, routes: { default: {} } }));
@@ -87,7 +118,7 @@ async function openHostile() {
   await client.sdk.callTool({ name: payloads, arguments: { [payloads]: payloads } }).catch(() => {});
   const ids = await eventually(async () => {
     const { json } = await opened.ask("/exchanges");
-    const { exchanges } = json as { readonly exchanges: readonly { id: string; session?: string; state: string }[] };
+    const { exchanges } = json as { readonly exchanges: readonly Listed[] };
     expect(exchanges.length).toBeGreaterThanOrEqual(8);
     expect(exchanges.every(({ state }) => state !== "open")).toBe(true);
     return exchanges;
@@ -108,6 +139,7 @@ async function openHostile() {
       `sessions/${encodeURIComponent(payloads)}`,
       encodeURIComponent(payloads),
     ],
+    hostile: ids.find(({ target }) => target === "hostile")?.id ?? "",
     end: () => folder[Symbol.dispose](),
   });
 }
@@ -117,6 +149,36 @@ async function lookEverywhere(page: Page): Promise<void> {
   for (const tab of await page.getByRole("tab").all()) await tab.click({ timeout: 2000 }).catch(() => {});
   for (const choice of await page.locator(".choices button").all())
     await choice.click({ timeout: 2000 }).catch(() => {});
+}
+
+/** Uses everything that the server offers, and answers what it asks. */
+async function useEverything(page: Page): Promise<void> {
+  const choices = page.locator(".choices button");
+  await choices.first().waitFor();
+  for (const choice of await choices.all()) {
+    await choice.click();
+    await page.getByRole("button", { name: /^(?:Call|Read|Get)$/u }).click();
+    const asked = page.getByRole("alertdialog", { name: "The server asks" });
+    const over = page.getByRole("region", { name: "Try it" }).locator("section[aria-live]");
+    await asked.or(over).first().waitFor();
+    if ((await asked.count()) > 0) {
+      expect(await asked.innerText()).toContain("<img src=x");
+      await asked.getByRole("button", { name: "Answer" }).click();
+      await over.waitFor();
+    }
+    await expectNothingRan(page);
+  }
+}
+
+async function expectNothingRan(page: Page): Promise<void> {
+  const strange = await page.evaluate(
+    `[...document.querySelectorAll("#app script, #app iframe, #app [onerror], #app [onload], #app img:not([src='./icon.svg']), #app a[href^='javascript']")].map((one) => one.outerHTML)`,
+  );
+  expect({ at: page.url(), title: await page.title(), strange }).toEqual({
+    at: page.url(),
+    title: expect.stringContaining("Headgate") as string,
+    strange: [],
+  });
 }
 
 describe("the console in front of a hostile server", () => {
@@ -139,19 +201,36 @@ describe("the console in front of a hostile server", () => {
       await page.getByRole("main").first().waitFor();
       await page.waitForLoadState("networkidle").catch(() => {});
       await lookEverywhere(page);
-      expect({ path, title: await page.title() }).toEqual({
-        path,
-        title: expect.stringContaining("Headgate") as string,
-      });
-      const strange = await page.evaluate(
-        `[...document.querySelectorAll("#app script, #app iframe, #app [onerror], #app [onload], #app img:not([src='./icon.svg']), #app a[href^='javascript']")].map((one) => one.outerHTML)`,
-      );
-      expect({ path, strange }).toEqual({ path, strange: [] });
+      await expectNothingRan(page);
     }
+    await page.goto(`${opened.consoleUrl}#/playground`);
+    await useEverything(page);
+    await page.goto(`${opened.consoleUrl}#/held?hold=${encodeURIComponent("tool:hostile")}`);
+    await page.getByText("Messages that match wait here").waitFor();
+    await using client = await opened.connect();
+    const call = client.sdk.callTool({ name: "hostile", arguments: { [payloads]: payloads } });
+    const held = page.getByRole("article", { name: "Held: hostile" });
+    // First the request, then the answer.
+    for (const phase of ["request", "response"]) {
+      await held.getByText(phase, { exact: true }).waitFor();
+      await lookEverywhere(page);
+      await expectNothingRan(page);
+      await held.getByRole("tab", { name: "Let go" }).click();
+      await held.getByRole("button", { name: "Let it go" }).click();
+    }
+    await call;
     expect(elsewhere).toEqual([]);
     // Characters that cannot be seen are shown.
     await page.goto(`${opened.consoleUrl}#/drift`);
     await page.getByText("U+202E").first().waitFor();
+    // An image is drawn when somebody asks for it, and then as nothing but an image.
+    await page.goto(`${opened.consoleUrl}#/exchange/${encodeURIComponent(opened.hostile)}`);
+    await page.getByRole("tab", { name: "Messages" }).click();
+    const show = page.getByRole("button", { name: /^Show the image \(image\/png/u });
+    await show.first().waitFor();
+    expect(await page.locator("#app img[src^='blob:']").count()).toBe(0);
+    await show.first().click();
+    await page.locator("#app img[src^='blob:']").waitFor();
     await context.close();
     opened.end();
   });

@@ -1,4 +1,5 @@
-import { codePointName, hiddenCharacter } from "../text.ts";
+import { hiddenCharacter } from "../../../src/lib/hidden-characters.ts";
+import { codePointName } from "../text.ts";
 
 const split = new RegExp(`(${hiddenCharacter.source})`, "u");
 

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 
+import { hiddenCharacter } from "../../lib/hidden-characters.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
 import type { FilterCondition } from "../contract.ts";
@@ -91,7 +92,7 @@ const address = /https?:\/\/[^\s"\\<>]+/gu;
 
 /** Counts zero-width, bidirectional and tag characters, which can hide text from people. */
 function hiddenCharacters(text: string): number {
-  return (text.match(/[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu) ?? []).length;
+  return (text.match(new RegExp(hiddenCharacter, "gu")) ?? []).length;
 }
 
 /** Hints that promise less than before. */

@@ -1,6 +1,7 @@
 import type { Frame } from "../../../../src/recorder/contract.ts";
 import { diffLines } from "../../diff.ts";
 import { Foreign } from "../../parts/foreign.tsx";
+import { Images } from "../../parts/images.tsx";
 import { JsonView } from "../../parts/json-view.tsx";
 import { may } from "../../state/session.ts";
 import { prettyJson } from "../../json-text.ts";
@@ -58,8 +59,17 @@ function FrameView({ frame, start }: { readonly frame: Frame; readonly start: nu
       ) : (
         <JsonView text={frame.body} label={label} />
       )}
+      {frame.kind === "result" && frame.same === undefined && <Images of={parsed(frame.body)} />}
     </article>
   );
+}
+
+function parsed(body: string | undefined): unknown {
+  try {
+    return body === undefined ? undefined : JSON.parse(body);
+  } catch {
+    return undefined;
+  }
 }
 
 function whyNoBody({ omitted, same }: Frame): string {

@@ -44,7 +44,10 @@ export function withNewer(
   return slots;
 }
 
-/** Bars of the last minutes. Drag over some to look at that time only. */
+/**
+ * Bars of the last minutes. Drag over some to look at that time only; with the keyboard, arrows choose, Shift and arrows
+ * choose more, and Enter looks.
+ */
 export function Strip({
   slots,
   onBrush,
@@ -65,13 +68,33 @@ export function Strip({
   };
   const xOf = (at: number): number => ((at - first) / slotMs) * step;
   const shown = brush.value;
+  const apply = (): void => {
+    const range = brush.value;
+    brush.value = undefined;
+    if (range !== undefined && Math.abs(range.to - range.from) > slotMs / 2)
+      onBrush(Math.min(range.from, range.to), Math.max(range.from, range.to));
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "Enter") apply();
+    if (event.key === "Escape") brush.value = undefined;
+    const step = event.key === "ArrowLeft" ? -slotMs : event.key === "ArrowRight" ? slotMs : 0;
+    if (step === 0) return;
+    event.preventDefault();
+    const last = first + slotMs * slots.length;
+    const { from, to } = brush.value ?? { from: last, to: last + slotMs };
+    const start = Math.max(first, Math.min(last - slotMs, from + step));
+    brush.value =
+      event.shiftKey && brush.value !== undefined ? { from: start, to } : { from: start, to: start + slotMs };
+  };
   return (
     <svg
       class="strip"
       viewBox={`0 0 ${width} ${height + 4}`}
       preserveAspectRatio="none"
-      role="img"
-      aria-label={`${formatCount(total)} requests since ${formatTime(first)}`}
+      role="application"
+      tabIndex={0}
+      aria-label={`${formatCount(total)} requests since ${formatTime(first)}. Arrow keys choose a time, Enter shows it.`}
+      onKeyDown={onKeyDown}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
         brush.value = { from: timeAt(event), to: timeAt(event) };
@@ -79,12 +102,7 @@ export function Strip({
       onPointerMove={(event) => {
         if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
       }}
-      onPointerUp={() => {
-        const range = brush.value;
-        brush.value = undefined;
-        if (range !== undefined && Math.abs(range.to - range.from) > slotMs / 2)
-          onBrush(Math.min(range.from, range.to), Math.max(range.from, range.to));
-      }}
+      onPointerUp={apply}
     >
       {slots.map(({ at, count, errors, refused }, index) => {
         const scale = (value: number): number => (value / max) * height;

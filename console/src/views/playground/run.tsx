@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { Foreign } from "../../parts/foreign.tsx";
+import { Images } from "../../parts/images.tsx";
 import { JsonView } from "../../parts/json-view.tsx";
 import { Problem } from "../../parts/notices.tsx";
 import { apiUrl, post, remove } from "../../state/api.ts";
@@ -170,6 +171,7 @@ function Shown({ outcome: { result, message, code } }: { readonly outcome: Outco
           <Foreign text={text} />
         </div>
       )}
+      <Images of={result} />
       {result !== undefined && (
         <div class="panel">
           <header>

@@ -69,7 +69,7 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
           {formatTime(from, true)} to {formatTime(to, true)}, {formatMs(to - from)}
         </span>
       </div>
-      <div class="panel" style={{ overflow: "hidden" }}>
+      <div class="panel lanes-scroll">
         <svg
           class="lanes"
           viewBox={`0 0 ${width} ${height}`}
@@ -107,6 +107,7 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
               isSelected={span.exchange.id === selected.value}
             />
           ))}
+          <Flight lanes={lanes} range={range.value} xOf={xOf} />
           {brush.value !== undefined && (
             <rect
               class="brush"
@@ -125,6 +126,27 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
         </div>
       )}
     </div>
+  );
+}
+
+/** How many calls were under way at once, as bars of their number. */
+function Flight({ lanes: { inFlight, names }, range, xOf }: Pick<LaneGridProps, "lanes" | "range" | "xOf">) {
+  const most = Math.max(1, ...inFlight.map(({ count }) => count));
+  const bottom = names.length * laneHeight - 3;
+  return (
+    <>
+      {inFlight
+        .filter(({ from, to }) => to >= range.from && from <= range.to)
+        .map(({ from, to, count }) => {
+          const [start, end] = [Math.max(nameWidth, xOf(from)), Math.min(width, xOf(to))];
+          const tall = (count / most) * (laneHeight - 6);
+          return (
+            <rect class="flight" key={from} x={start} y={bottom - tall} width={Math.max(1, end - start)} height={tall}>
+              <title>{`${count} at once`}</title>
+            </rect>
+          );
+        })}
+    </>
   );
 }
 

@@ -43,6 +43,9 @@ export function formatAge(at: number, now: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** A character that cannot be seen; the list is that of drift, and a test compares them. */
+export const hiddenCharacter = /(?!\t|\n|\uFE0F)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
+
 /** The name of a character that cannot be seen. */
 export function codePointName(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;

@@ -1,15 +1,33 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { endpoints } from "../../src/gateway/admin/endpoints/endpoints.ts";
+import { createSignIn } from "../../src/gateway/admin/sign-in/sign-in.ts";
 import { openAdmin } from "../support/admin.ts";
 import { exchange, type RawRequest } from "../support/raw-http.ts";
 
 /** A path with something in each place. */
 const sample = (path: string): string => path.replaceAll(/\{\w+\}/gu, "x");
 
+let admin: Awaited<ReturnType<typeof openAdmin>>;
+
+beforeAll(async () => {
+  admin = await openAdmin();
+});
+
+afterAll(async () => {
+  await admin[Symbol.asyncDispose]();
+});
+
+/** The cookie of somebody who may only look; the key of cookies is made of the gateway's token. */
+function viewerCookie(host: string): string {
+  const ended = { add: () => {}, has: () => false, close: () => {} };
+  const signIn = createSignIn(admin.token, { clock: { wall: Date.now }, setTimer: () => () => {}, ended });
+  const viewer = { name: "vera", rights: ["view"] } as const;
+  return signIn.start(viewer, { headers: { host }, isSecure: false }, 60_000).split(";")[0] ?? "";
+}
+
 describe("the admin API", () => {
   it("says who is signed in and which routes there are", async () => {
-    await using admin = await openAdmin();
     const { status, json, headers } = await admin.ask("/about");
     expect({ status, json }).toMatchObject({
       status: 200,
@@ -21,7 +39,6 @@ describe("the admin API", () => {
   it.each(endpoints.filter(({ right }) => right !== "none"))(
     "lets nobody use $method $path without signing in",
     async ({ method, path }) => {
-      await using admin = await openAdmin();
       for (const headers of [{}, { authorization: "Bearer wrong" }, { cookie: "headgate-1=x.y" }]) {
         const answer = await exchange(`${admin.root}${sample(path)}`, { method, headers });
         expect(answer).toMatchObject({ status: 401, json: { error: { code: "unauthenticated" } } });
@@ -29,8 +46,17 @@ describe("the admin API", () => {
     },
   );
 
+  it.each(endpoints.filter(({ right }) => right !== "none" && right !== "view"))(
+    "lets nobody use $method $path without its right",
+    async ({ method, path, right }) => {
+      const cookie = viewerCookie(new URL(admin.root).host);
+      const answer = await exchange(`${admin.root}${sample(path)}`, { method, headers: { cookie } });
+      const message = expect.stringContaining(`needs the right \`${right}\``) as string;
+      expect(answer).toMatchObject({ status: 403, json: { error: { code: "insufficient_scope", message } } });
+    },
+  );
+
   it.each(endpoints)("keeps pages of other origins from $method $path", async ({ method, path }) => {
-    await using admin = await openAdmin();
     for (const headers of [
       { origin: "http://127.0.0.1:1" },
       { origin: "null" },
@@ -43,7 +69,6 @@ describe("the admin API", () => {
   });
 
   it("answers unknown paths, methods and bodies in the same form", async () => {
-    await using admin = await openAdmin();
     const json = { "content-type": "application/json" };
     const cases: readonly (readonly [string, RawRequest, number, string])[] = [
       ["/nothing", {}, 404, "not_found"],

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { openApiDocument } from "../../src/gateway/admin/openapi.ts";
 import { openAdmin } from "../support/admin.ts";
@@ -70,9 +70,18 @@ function valueFor({ type, enum: choices, properties, items }: Schema): fc.Arbitr
   return fc.oneof({ weight: 4, arbitrary: right }, { weight: 1, arbitrary: fc.jsonValue() });
 }
 
+let admin: Awaited<ReturnType<typeof openAdmin>>;
+
+beforeAll(async () => {
+  admin = await openAdmin();
+});
+
+afterAll(async () => {
+  await admin[Symbol.asyncDispose]();
+});
+
 describe("the admin API under input made of its own document", () => {
   it.each(operations)("never fails in $method $path", async ({ path, method, operation }) => {
-    await using admin = await openAdmin();
     const parameters = fc.tuple(
       ...operation.parameters.map((one) => fc.tuple(fc.constant(one), fc.option(nasty, { nil: undefined }))),
     );

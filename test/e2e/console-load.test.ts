@@ -1,50 +1,69 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
 import { describe, expect, it } from "vitest";
 
 import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
+import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { captureOf, type ToldCall } from "../support/capture.ts";
 import { startChromium } from "../support/chromium.ts";
 import { openConsole } from "../support/console.ts";
 import { eventually } from "../support/eventually.ts";
 
-const recorded = 10_000;
-const burst = 500;
+const recorded = 100_000;
+const perBatch = 100;
+/** Two seconds at a thousand a second. */
+const batches = 20;
+
+function callTo(name: string, index: number, at?: number): ToldCall {
+  return {
+    method: "tools/call",
+    params: { name, arguments: { index } },
+    result: { content: [{ type: "text", text: `answer ${index}` }] },
+    ...(at === undefined ? {} : { at }),
+  };
+}
+
+async function* linesOf(calls: readonly ToldCall[], id?: string): AsyncGenerator<CaptureLine> {
+  yield* captureOf(calls, id);
+}
 
 describe("the console over much traffic", () => {
-  it("lists ten thousand exchanges and follows a burst, drawing only what is in sight", async () => {
+  it("lists a hundred thousand exchanges and follows a thousand a second, drawing only what is in sight", async () => {
     await using opened = await openConsole();
-    const calls = Array.from({ length: recorded }, (_, index): ToldCall => ({
-      method: "tools/call",
-      params: { name: `tool_${index % 50}`, arguments: { index } },
-      result: { content: [{ type: "text", text: `answer ${index}` }] },
-    }));
-    {
-      await using store = await openSqliteStore({ file: opened.folder.at("traffic.sqlite") }, { wait: async () => {} });
-      await store.import(
-        (async function* () {
-          yield* captureOf(calls);
-        })(),
-      );
-    }
+    await using store = await openSqliteStore({ file: opened.folder.at("traffic.sqlite") }, { wait: async () => {} });
+    const began = Date.now() - 1_800_000;
+    const calls = Array.from({ length: recorded }, (_, index) => callTo(`tool_${index % 50}`, index, began + index));
+    await store.import(linesOf(calls));
     await using browser = await startChromium();
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
     await page.goto(opened.signInUrl());
     const rows = page.getByRole("option");
     await rows.first().waitFor();
+    await page.getByRole("status").getByText("live", { exact: true }).waitFor();
     expect(await rows.count()).toBeLessThan(60);
-    await using client = await opened.connect();
-    const add = (a: number) => client.sdk.callTool({ name: "add", arguments: { a, b: 1 } });
-    await Promise.all(Array.from({ length: burst }, (_, index) => add(index)));
-    await add(123_456);
-    // The newest is on top, although far more came than a page can show.
-    await eventually(async () => expect(await rows.first().innerText()).toContain("add"));
+    for (let batch = 0; batch < batches; batch++) {
+      const at = Date.now();
+      const own = Array.from({ length: perBatch }, (_, index) => callTo("live", batch * perBatch + index, at + index));
+      await store.import(linesOf(own, `live-${batch}`));
+      await sleep(Math.max(0, at + 100 - Date.now()));
+    }
+    await store.import(linesOf([callTo("the_last", 0, Date.now() + 1000)], "last"));
+    // The newest is on top, although far more came than a page can show, and nothing was left out.
+    await eventually(async () => expect(await rows.first().innerText()).toContain("the_last"));
     expect(await rows.count()).toBeLessThan(60);
-    const list = page.getByRole("listbox", { name: "Exchanges" });
-    await list.focus();
+    expect(await page.getByText("left out").count()).toBe(0);
+    const scrollHeight = `document.querySelector(".rows").scrollHeight`;
+    await eventually(async () => expect(await page.evaluate(scrollHeight)).toBeGreaterThan(batches * perBatch * 32));
+    await page.getByRole("listbox", { name: "Exchanges" }).focus();
     await page.keyboard.press("End");
     await eventually(async () =>
       expect(await page.evaluate(`document.querySelector(".rows").scrollTop`)).toBeGreaterThan(5000),
     );
     await page.getByLabel("Filter").fill("tool:tool_7");
     await eventually(async () => expect(await rows.first().innerText()).toContain("tool_7"));
+    // Counting is bounded, and the page says that it counted only a part.
+    await page.goto(`${opened.consoleUrl}#/figures`);
+    await page.getByText("What is used most").waitFor();
+    await page.getByText("these are the newest requests only").waitFor();
   });
 });

@@ -1,5 +1,4 @@
-import { hiddenCharacter } from "../../../src/lib/hidden-characters.ts";
-import { codePointName } from "../text.ts";
+import { codePointName, hiddenCharacter } from "../text.ts";
 
 const split = new RegExp(`(${hiddenCharacter.source})`, "u");
 

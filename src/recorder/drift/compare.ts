@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-import { hiddenCharacter } from "../../lib/hidden-characters.ts";
+import { hiddenCharacter } from "./hidden-characters.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
 import type { FilterCondition } from "../contract.ts";

@@ -77,12 +77,12 @@ export function Strip({
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "Enter") apply();
     if (event.key === "Escape") brush.value = undefined;
-    const step = event.key === "ArrowLeft" ? -slotMs : event.key === "ArrowRight" ? slotMs : 0;
-    if (step === 0) return;
+    const by = event.key === "ArrowLeft" ? -slotMs : event.key === "ArrowRight" ? slotMs : 0;
+    if (by === 0) return;
     event.preventDefault();
     const last = first + slotMs * slots.length;
     const { from, to } = brush.value ?? { from: last, to: last + slotMs };
-    const start = Math.max(first, Math.min(last - slotMs, from + step));
+    const start = Math.max(first, Math.min(last - slotMs, from + by));
     brush.value =
       event.shiftKey && brush.value !== undefined ? { from: start, to } : { from: start, to: start + slotMs };
   };

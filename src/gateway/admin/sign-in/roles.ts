@@ -6,23 +6,20 @@ import { type Caller, type Right, rights } from "./sign-in.ts";
 /** Sign-in by OpenID Connect, as configured. */
 export type SignInConfig = NonNullable<Exclude<Config["admin"], false>["signIn"]>;
 
-/** What each role adds to looking at traffic. */
-const rightsOf: Readonly<Record<keyof SignInConfig["roles"], Right>> = {
-  viewer: "view",
-  operator: "operate",
-  approver: "approve",
-  bodyReader: "bodies",
-};
-
 /** Who a person is to the gateway, by what the issuer says; undefined if they have no role. */
 export function callerOfClaims(
   claims: Claims,
   { issuer, nameClaim, roleClaim, roles }: Pick<SignInConfig, "issuer" | "nameClaim" | "roleClaim" | "roles">,
 ): Caller | undefined {
   const values = new Set(["*", ...roleValues(claims, roleClaim)]);
-  const given = Object.entries(rightsOf).flatMap(([role, right]) =>
-    roles[role as keyof typeof rightsOf].some((value) => values.has(value)) ? [right] : [],
-  );
+  const holds = (wanted: readonly string[], right: Right): readonly Right[] =>
+    wanted.some((value) => values.has(value)) ? [right] : [];
+  const given = [
+    ...holds(roles.viewer, "view"),
+    ...holds(roles.operator, "operate"),
+    ...holds(roles.approver, "approve"),
+    ...holds(roles.bodyReader, "bodies"),
+  ];
   const subject = claims["sub"];
   if (given.length === 0 || typeof subject !== "string") return undefined;
   const name = claims[nameClaim];

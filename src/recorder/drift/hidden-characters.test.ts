@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { hiddenCharacter as shown } from "../../../console/src/text.ts";
 import { hiddenCharacter } from "./hidden-characters.ts";
 
 describe("hidden characters", () => {
@@ -9,6 +10,10 @@ describe("hidden characters", () => {
     0xe01ef,
   ])("include U+%s", (code) => {
     expect(hiddenCharacter.test(`a${String.fromCodePoint(code)}b`)).toBe(true);
+  });
+
+  it("are the same in the console", () => {
+    expect(String(shown)).toBe(String(hiddenCharacter));
   });
 
   it("do not include what people write", () => {

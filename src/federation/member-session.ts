@@ -1,7 +1,8 @@
 import type { Exchange } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { idFrom, replaceIds } from "../protocol/message.ts";
-import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { LinkEvents, ResumedSession, UpstreamLink } from "../transports/transport.ts";
+import type { KeptMember } from "./kept-members.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { type AskDeps, askOver, createOwnExchange, createOwnNotification } from "./member-requests.ts";
 import { parseServerFacts, type ServerFacts } from "./server-facts.ts";
@@ -73,9 +74,29 @@ export class MemberSession {
     return this.#opening;
   }
 
-  async close(reason: string): Promise<void> {
+  /**
+   * Goes on with a session that the member opened for another process. Without one, or if that is not possible, the
+   * session begins anew with the next request.
+   */
+  resume({ initialize, initialized }: ResumedSession, kept: KeptMember | undefined): boolean {
+    this.#handshake = initialize;
+    this.#isInitialized = true;
+    if (kept === undefined) return false;
+    const link: UpstreamLink = this.#deps.open(this.#eventsOf(() => link));
+    const { session, revision } = kept;
+    if (link.resume?.({ session, revision, initialize, initialized }) !== true) {
+      void link.close("its session begins anew");
+      return false;
+    }
+    this.#link = link;
+    this.#ready = link.resolvedLink ?? link;
+    this.#opening = Promise.resolve(this.#ready);
+    return true;
+  }
+
+  async close(reason: string, isKept?: boolean): Promise<void> {
     this.#isClosed = true;
-    await this.#link?.close(reason);
+    await this.#link?.close(reason, isKept);
   }
 
   async #open(): Promise<UpstreamLink> {

@@ -3,7 +3,7 @@ import { isObject } from "../lib/is-object.ts";
 import { memberInteger, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Capabilities } from "../protocol/methods.ts";
-import { newestModern } from "../protocol/revisions.ts";
+import { newestModern, parseRevision, type Revision } from "../protocol/revisions.ts";
 import { capabilityOf } from "./lists/catalogue-entries.ts";
 import type { FederationOptions } from "./names/member-options.ts";
 
@@ -11,6 +11,8 @@ import type { FederationOptions } from "./names/member-options.ts";
 export interface ServerFacts {
   readonly capabilities: Capabilities;
   readonly instructions: string | undefined;
+  /** The revision that a handshake agreed on. */
+  readonly revision?: Revision | undefined;
 }
 
 /** Reads the answer of a member to `initialize` or `server/discover`; throws when it is none. */
@@ -22,7 +24,9 @@ export function parseServerFacts(answer: Message | undefined): ServerFacts {
   const capabilities = answer === undefined ? undefined : memberValue(answer, "result.capabilities");
   if (answer === undefined || !isObject(capabilities))
     throw new GatewayError("upstream_invalid", "the server's answer to the handshake is invalid");
-  return { capabilities, instructions: memberString(answer, "result.instructions") };
+  const agreed = parseRevision(memberString(answer, "result.protocolVersion") ?? "");
+  const revision = agreed.ok ? agreed.revision : undefined;
+  return { capabilities, instructions: memberString(answer, "result.instructions"), revision };
 }
 
 /** Capabilities whose lists are merged here, so that changes are always told. */

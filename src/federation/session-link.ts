@@ -7,7 +7,7 @@ import { memberString } from "../protocol/json/read.ts";
 import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { negotiateRevision, revisionNames } from "../protocol/revisions.ts";
-import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { LinkEvents, ResumedSession, UpstreamLink } from "../transports/transport.ts";
 import { Catalogue } from "./lists/catalogue.ts";
 import { capabilityOf } from "./lists/catalogue-entries.ts";
 import { ChangeNotices } from "./lists/change-notices.ts";
@@ -16,6 +16,7 @@ import { withAdvertisedTasks, withAsker, withLogger } from "./names/member-messa
 import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
 import { MemberSession } from "./member-session.ts";
+import { formatKeptMembers, parseKeptMembers } from "./kept-members.ts";
 import { Router } from "./router.ts";
 import { formatInitializeResult, type ServerFacts } from "./server-facts.ts";
 import { settledWithin } from "./settled-within.ts";
@@ -25,6 +26,8 @@ export interface SessionLinkDeps {
   readonly events: LinkEvents;
   /** Opens a link to a member, for this session. */
   readonly open: (member: MemberOptions, events: LinkEvents) => UpstreamLink;
+  /** Tells the server of a member from others. */
+  readonly addressOf: (member: string) => string;
 }
 
 /** A request of a member that the client has not answered. */
@@ -47,7 +50,6 @@ const inProcess: TransportContext = { type: "in-process" };
 /** The link of a legacy session to a federation: to the gateway it looks like one legacy server. */
 export class FederatedSessionLink implements UpstreamLink {
   readonly incarnation = "federation";
-  readonly upstreamSession = undefined;
   /** It never leads to another link, so it need not be looked up with each message. */
   readonly resolvedLink: UpstreamLink = this;
   readonly #federation: Federation;
@@ -64,10 +66,13 @@ export class FederatedSessionLink implements UpstreamLink {
   #handshake: Exchange | undefined;
   #level: string | undefined;
   #asked = 0;
+  #isResumed = false;
+  readonly #addressOf: (member: string) => string;
 
   constructor(deps: SessionLinkDeps) {
-    const { federation, events } = deps;
+    const { federation, events, addressOf } = deps;
     this.#federation = federation;
+    this.#addressOf = addressOf;
     this.#events = events;
     this.#members = new Map(
       federation.options.members.map((options) => [options.name, this.#createMember(options, deps)]),
@@ -99,6 +104,33 @@ export class FederatedSessionLink implements UpstreamLink {
         void events.message(createOwnNotification(`notifications/${capability}/list_changed`), undefined, inProcess);
       },
     });
+  }
+
+  /** The sessions of all members that have one. */
+  get upstreamSession(): string | undefined {
+    const kept = [...this.#members.values()].flatMap(({ options: { name }, session: { link }, facts }) => {
+      const session = link?.upstreamSession;
+      if (session === undefined || facts === undefined) return [];
+      const { capabilities, revision } = facts;
+      return [[name, { session, address: this.#addressOf(name), revision, capabilities }] as const];
+    });
+    return formatKeptMembers(new Map(kept));
+  }
+
+  /** Goes on with the sessions of members that another process opened; the others begin anew when they are needed. */
+  resume(resumed: ResumedSession): boolean {
+    const kept = parseKeptMembers(resumed.session);
+    this.#handshake = resumed.initialize;
+    this.#isResumed = true;
+    for (const member of this.#members.values()) {
+      const { name } = member.options;
+      const own = kept.get(name);
+      if (!member.session.resume(resumed, own?.address === this.#addressOf(name) ? own : undefined)) continue;
+      member.facts = { capabilities: own?.capabilities ?? {}, instructions: undefined, revision: own?.revision };
+      // Those of a handshake say more.
+      if (!this.#federation.facts.has(name)) this.#federation.facts.set(name, member.facts);
+    }
+    return true;
   }
 
   get hasBackpressure(): boolean {
@@ -152,9 +184,9 @@ export class FederatedSessionLink implements UpstreamLink {
     await Promise.all([...this.#members.values()].map(({ session }) => session.listen()));
   }
 
-  async close(reason: string): Promise<void> {
+  async close(reason: string, isKept?: boolean): Promise<void> {
     this.#changes.close();
-    await Promise.all([...this.#members.values()].map(({ session }) => session.close(reason)));
+    await Promise.all([...this.#members.values()].map(({ session }) => session.close(reason, isKept)));
   }
 
   #createMember(options: MemberOptions, { federation, open }: SessionLinkDeps): SessionMember {
@@ -232,7 +264,8 @@ export class FederatedSessionLink implements UpstreamLink {
   /** A member has been reached: for the first time, or again after it was gone. */
   #onReady(options: MemberOptions, facts: ServerFacts): void {
     const member = this.#member(options.name);
-    const isFirst = member.facts === undefined;
+    // In a session of another process, the client knows the lists of a member that begins anew.
+    const isFirst = member.facts === undefined && !this.#isResumed;
     member.facts = facts;
     this.#federation.facts.set(options.name, facts);
     member.catalogue.expire();

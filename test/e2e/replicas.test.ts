@@ -38,6 +38,29 @@ describe("two gateways with the same keys and nothing else", () => {
       expect(await client.callTool("test_simple_text")).toMatchObject({ isError: false });
     }
   });
+
+  it("go on with the sessions of every server behind one endpoint; one that lost its own gets the handshake again", async () => {
+    const answer: Answering = (call, { id, method }) => {
+      const result = method === "tools/list" ? { tools: [{ name: "a", inputSchema: { type: "object" } }] } : {};
+      return call.reply({ jsonrpc: "2.0", id, result });
+    };
+    await using one = await legacyUpstream(answer);
+    await using two = await legacyUpstream(answer);
+    const upstreams = { one: { url: one.url }, two: { url: two.url } };
+    const config: ConfigInput = { state: { keys: [newSecret()] }, routes: { both: { upstreams } } };
+    await using first = await openGateway(config);
+    await using second = await openGateway(config);
+    const session = await openSession(first.url);
+    await first.gateway.close();
+    two.forget();
+    for (const name of ["one__a", "two__a"]) {
+      const answered = await post(second.url, toolCall(3, name), session.headers);
+      expect(answered).toMatchObject({ status: 200, json: { id: 3, result: {} } });
+    }
+    expect([...one.of("DELETE"), ...two.of("DELETE")]).toEqual([]);
+    expect([one.sessions, two.sessions]).toEqual([["upstream-1"], ["upstream-1", "upstream-2"]]);
+    expect(two.received("tools/call").at(-1)?.headers).toMatchObject({ "mcp-session-id": "upstream-2" });
+  });
 });
 
 describe("two gateways that know each other", () => {

@@ -44,7 +44,7 @@ export function openFederation(
     },
   });
 
-  function memberOf({ name }: MemberOptions): OpenUpstream {
+  function memberOf({ name }: Pick<MemberOptions, "name">): OpenUpstream {
     const member = members.get(name);
     if (member === undefined) throw new TypeError(`no member ${name}`);
     return member;
@@ -55,6 +55,7 @@ export function openFederation(
       federation,
       events,
       open: (member, own) => memberOf(member).open(scope, own),
+      addressOf: (name) => memberOf({ name }).address,
     });
     if (scope.session !== undefined) federation.sessionSources.set(scope.session, link.lists);
     return link;

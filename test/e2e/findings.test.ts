@@ -7,6 +7,7 @@ import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { fakeUpstream } from "../support/fake-upstream.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
 import { handshake, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream } from "../support/legacy-upstream.ts";
@@ -16,6 +17,7 @@ import {
   commit,
   faultyLegacyServer,
   faultyModernServer,
+  malformedBodies,
   messageFaults,
   pendingLimit,
 } from "../support/message-faults.ts";
@@ -61,6 +63,7 @@ describe("what is found about messages", () => {
     using folder = temporaryFolder();
     await using legacy = await faultyLegacyServer();
     await using modern = await faultyModernServer();
+    await using careless = await fakeUpstream((call) => call.replyRaw(202));
     const upstreams = {
       legacy: { url: legacy.url, transport: "streamable-http", era: "legacy" },
       modern: { url: modern.url, transport: "streamable-http", era: "modern" },
@@ -77,7 +80,11 @@ describe("what is found about messages", () => {
       log: { level: "debug", format: "json" },
       limits: { pending: pendingLimit, pendingPerPrincipal: pendingLimit },
       record: { file: folder.at("traffic.sqlite") },
-      routes: { ...Object.fromEntries(routes), strict: { upstream: upstreams.legacy, validation: "semantic" } },
+      routes: {
+        ...Object.fromEntries(routes),
+        strict: { upstream: upstreams.legacy, validation: "semantic" },
+        "observe-raw": { upstream: { url: careless.url, transport: "streamable-http", era: "legacy" }, mode: "observe" },
+      },
     };
     await using gateway = await startGateway([
       "run",
@@ -93,6 +100,9 @@ describe("what is found about messages", () => {
     const strict = await openSession(`${gateway.origin}/strict/mcp`);
     await strict.post(toolCall(1, "read", { name: 5 }));
     await strict.post({ jsonrpc: "2.0", id: 2, method: "prompts/list" });
+    for (const [, body, revision = "2025-11-25"] of malformedBodies)
+      await post(`${gateway.origin}/observe-raw/mcp`, body, { "mcp-protocol-version": revision });
+    const malformed = malformedBodies.map(([code]) => ({ code, route: "observe-raw" }));
     const refused = [
       { code: "schema.type", route: "strict" },
       { code: "capability.missing", route: "strict" },
@@ -102,7 +112,7 @@ describe("what is found about messages", () => {
     const store = ["-s", folder.at("traffic.sqlite")];
     const lines = jsonLines<{ diagnostic?: string; exchange: string; route: string }>(gateway.process.output());
     const missing = await Promise.all(
-      [...tried, ...refused].map(async ({ code, route }) => {
+      [...tried, ...refused, ...malformed].map(async ({ code, route }) => {
         const isCounted = metrics.includes(`headgate_diagnostics_total{route="${route}",code="${code}"} `);
         const logged = lines.filter((line) => line.diagnostic === code && line.route === route);
         const listed = await trafficCommand(`diagnostic:${code}`, `route:${route}`, "--json", ...store);

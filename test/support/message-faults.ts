@@ -1,4 +1,5 @@
-import type { FindingCode } from "../../src/protocol/diagnostics.ts";
+import type { DiagnosticCode, FindingCode } from "../../src/protocol/diagnostics.ts";
+import type { Revision } from "../../src/protocol/revisions.ts";
 import { fakeUpstream, type FakeUpstream, type UpstreamCall, type UpstreamStream } from "./fake-upstream.ts";
 import { type LegacySession, openSession, textResult, toolCall } from "./legacy-session.ts";
 import { type LegacyUpstream, legacyUpstream, sentMessage } from "./legacy-upstream.ts";
@@ -271,6 +272,42 @@ export const messageFaults: readonly MessageFault[] = [
   { code: "input.empty", era: "modern", result: { resultType: "input_required" } },
   { code: "input.method", era: "modern", result: wants("com.example/guess") },
   { code: "input.capability", era: "modern", result: wants("sampling/createMessage") },
+];
+
+/** Bodies that hold no valid message, or one that only an observer accepts, and the finding that each leads to. */
+export const malformedBodies: readonly (readonly [code: DiagnosticCode, body: string, revision?: Revision])[] = [
+  ["event.not-json", "{nonsense"],
+  ["event.not-json", "\uFEFF{}"],
+  ["json.duplicate-key", '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}'],
+  ["json.case-variant", '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"x"}'],
+  ["json.lone-surrogate", String.raw`{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`],
+  ["batch.unsupported", '[{"jsonrpc":"2.0","method":"notifications/x"}]'],
+  ["batch.empty", "[]", "2025-03-26"],
+  ["batch.nested", "[[]]", "2025-03-26"],
+  ["batch.size", JSON.stringify(Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }))), "2025-03-26"],
+  ["batch.initialize", '[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}]', "2025-03-26"],
+  ["batch.mixed", '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"result":{}}]', "2025-03-26"],
+  ["message.null", "null"],
+  ["message.boolean", "true"],
+  ["message.number", "5"],
+  ["message.string", '"text"'],
+  ["jsonrpc.missing", '{"id":1,"method":"ping"}'],
+  ["jsonrpc.version", '{"jsonrpc":"1.0","id":1,"method":"ping"}'],
+  ["id.null", '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
+  ["id.fractional", '{"jsonrpc":"2.0","id":1.5,"method":"ping"}'],
+  ["id.type", '{"jsonrpc":"2.0","id":{},"method":"ping"}'],
+  ["method.type", '{"jsonrpc":"2.0","id":1,"method":5}'],
+  ["method.empty", '{"jsonrpc":"2.0","id":1,"method":""}'],
+  ["params.type", '{"jsonrpc":"2.0","id":1,"method":"ping","params":5}'],
+  ["shape.mixed", '{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'],
+  ["shape.empty", '{"jsonrpc":"2.0"}'],
+  ["response.both", '{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}'],
+  ["response.neither", '{"jsonrpc":"2.0","id":1}'],
+  ["response.id", '{"jsonrpc":"2.0","result":{}}'],
+  ["result.type", '{"jsonrpc":"2.0","id":1,"result":5}'],
+  ["error.type", '{"jsonrpc":"2.0","id":1,"error":5}'],
+  ["error.code", '{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":"x"}}'],
+  ["error.message", '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":5}}'],
 ];
 
 /** How many requests may be open on a route that enforces. */

@@ -8,7 +8,7 @@ import type { StatsRow, StoreStats } from "../../recorder/store/store-contract.t
 import { printableLine, wrap } from "../text-layout.ts";
 
 /** `headgate traffic [FILTER]`: one page of exchanges. */
-export async function listTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function listTraffic({ values, filter, meantVerb }: TrafficRequest, io: TrafficIo): Promise<number> {
   const limit = values.limit === undefined ? 50 : Number(values.limit);
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1000)
     throw new UsageError("--limit must be a number from 1 to 1000");
@@ -24,7 +24,8 @@ export async function listTraffic({ values, filter }: TrafficRequest, io: Traffi
   } else {
     const colors = colorsFor(io);
     const layout = listLayout(columnsOf(io));
-    if (page.exchanges.length === 0) io.err(`no matching exchanges in ${reader.location}\n`);
+    const hint = meantVerb === undefined ? "" : `; did you mean headgate traffic ${meantVerb}?`;
+    if (page.exchanges.length === 0) io.err(`no matching exchanges in ${reader.location}${hint}\n`);
     else if (isTty(io.stdout)) io.out(`${exchangeHeads(colors, layout)}\n`);
     for (const exchange of page.exchanges) io.out(`${formatExchange(exchange, colors, layout)}\n`);
   }

@@ -1,5 +1,6 @@
 import type { FilterCondition } from "../../recorder/contract.ts";
 import { formatFilterProblem, parseTrafficFilter } from "../../recorder/filter/parse.ts";
+import { closestName } from "../../lib/closest-name.ts";
 import type { OptionValues } from "../command-line.ts";
 import type { commands } from "../commands.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
@@ -19,6 +20,8 @@ export interface TrafficRequest {
   readonly name: string;
   /** The filter, ready to be spread into a query. */
   readonly filter: { readonly where?: FilterCondition };
+  /** The verb that a user who finds nothing may have meant. */
+  readonly meantVerb: string | undefined;
 }
 
 const verbs = {
@@ -52,7 +55,8 @@ export const traffic = defineCommand("traffic", async ({ values, positionals, pr
   if (verb.takes !== undefined && verb.takesFilter !== true && words.length > 0)
     throw new UsageError(`${verbName} takes one ${verb.takes}`);
   const where = words.length === 0 ? undefined : parseFilterArgument(words.join(" "));
-  return verb.run({ values, name, filter: where === undefined ? {} : { where } }, io);
+  const meantVerb = isVerb ? undefined : closestName(first, Object.keys(verbs));
+  return verb.run({ values, name, filter: where === undefined ? {} : { where }, meantVerb }, io);
 });
 
 /** Parses a FILTER of the command line. */

@@ -92,6 +92,11 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       /** The session that the response opens. */
       let opened: string | undefined;
 
+      /** Passes on the messages in some bytes; what is wrong with a batch is told with its first. */
+      const each = (bytes: Buffer, leg: Leg, take: (message: Message, found?: readonly Diagnostic[]) => void): void => {
+        const { messages, diagnostics } = messagesIn(bytes, revision, leg, told, options);
+        for (const [index, message] of messages.entries()) take(message, index === 0 ? diagnostics : []);
+      };
       const correlate = (message: Message, direction: RequestDirection, exchange: Exchange): void => {
         current = exchange;
         if (message.kind === "request") {
@@ -101,18 +106,20 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
         else scope.settle(direction, message);
         current = undefined;
       };
-      const clientSent = (message: Message): void => {
+      const clientSent = (message: Message, found: readonly Diagnostic[] = []): void => {
         const direction = "client-to-server";
         const exchange = told.fromClient(message);
+        report(found, exchange);
         if (typeof named === "string") report(sessionRevisions.check(named, session), exchange);
         report(metadataOf(message).diagnostics, exchange);
         report(findingsIn(message, { revision, direction, header, exchange, session }), exchange);
         correlate(message, direction, exchange);
         told.done("upstream", message, exchange);
       };
-      const upstreamSent = (message: Message): void => {
+      const upstreamSent = (message: Message, found: readonly Diagnostic[] = []): void => {
         const direction = "server-to-client";
         const exchange = told.fromUpstream(message);
+        report(found, exchange);
         const { method: asked } = exchange.message;
         const version = asked === "initialize" ? memberString(message, "result.protocolVersion") : undefined;
         if (version !== undefined && opened !== undefined) sessionRevisions.agreed(opened, version);
@@ -139,8 +146,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           sent.add(chunk);
         },
         clientDone: () => {
-          for (const message of sent.isEmpty ? [] : messagesIn(sent.take(), revision, "client", told, options))
-            clientSent(message);
+          if (!sent.isEmpty) each(sent.take(), "client", clientSent);
         },
         answered: (_status, headers) => {
           opened = sessionKey(headers, principal);
@@ -149,8 +155,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           decoder = createSseDecoder({
             maxEventBytes: limits.maxBytes,
             onEvent: ({ kind, data }) => {
-              if (kind === "data")
-                for (const message of messagesIn(data, revision, "upstream", told, options)) upstreamSent(message);
+              if (kind === "data") each(data, "upstream", upstreamSent);
             },
           });
         },
@@ -159,8 +164,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           else decoder.push(chunk);
         },
         closed: () => {
-          if (decoder === undefined && !answer.isEmpty)
-            for (const message of messagesIn(answer.take(), revision, "upstream", told, options)) upstreamSent(message);
+          if (decoder === undefined && !answer.isEmpty) each(answer.take(), "upstream", upstreamSent);
           answer = new Collected(0);
           for (const entry of entries) entry.close();
           told.closed();
@@ -179,14 +183,14 @@ function sessionKey(
   return typeof session === "string" ? `${principal.id} ${session}` : undefined;
 }
 
-/** The messages in some bytes; whatever is none is recorded as it came (SC-030, SC-039). */
+/** The messages in some bytes, and what is wrong with them as a batch; whatever is none is recorded as it came (SC-030, SC-039). */
 function messagesIn(
   bytes: Buffer,
   revision: Revision,
   leg: Leg,
   told: ObservedMessages,
   { limits, onFound }: Pick<TrafficObserverDeps, "limits" | "onFound">,
-): readonly Message[] {
+): { readonly messages: readonly Message[]; readonly diagnostics: readonly Diagnostic[] } {
   const outcome = parse(bytes, { revision, mode: "observe", limits });
   const invalid = ({ reason, message }: ParseFailure): void => {
     const found: Diagnostic = reason.startsWith("json.")
@@ -196,13 +200,14 @@ function messagesIn(
   };
   if (!outcome.ok) {
     invalid(outcome.failure);
-    return [];
+    return { messages: [], diagnostics: [] };
   }
-  const members = outcome.form === "single" ? [outcome] : outcome.members;
-  return members.flatMap((member) => {
+  if (outcome.form === "single") return { messages: [outcome.message], diagnostics: [] };
+  const messages = outcome.members.flatMap((member) => {
     if (!member.ok) invalid(member.failure);
     return member.ok ? [member.message] : [];
   });
+  return { messages, diagnostics: outcome.diagnostics };
 }
 
 /** Compares the revisions that headers name with those that sessions agreed on (SC-005), and with all known ones (SC-007). */

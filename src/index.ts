@@ -2,7 +2,7 @@
 import "./lib/node-version.ts";
 
 export { createGateway } from "./gateway/gateway.ts";
-export type { Gateway, GatewayOptions, ListeningGateway, ReloadOutcome } from "./gateway/gateway.ts";
+export type { Gateway, GatewayOptions, ListeningGateway, ReloadOptions, ReloadOutcome } from "./gateway/gateway.ts";
 export type { McpServerFactory } from "./transports/in-process.ts";
 export type { Channel, ChannelEvents } from "./transports/transport.ts";
 

@@ -83,7 +83,10 @@ describe("what is found about messages", () => {
       routes: {
         ...Object.fromEntries(routes),
         strict: { upstream: upstreams.legacy, validation: "semantic" },
-        "observe-raw": { upstream: { url: careless.url, transport: "streamable-http", era: "legacy" }, mode: "observe" },
+        "observe-raw": {
+          upstream: { url: careless.url, transport: "streamable-http", era: "legacy" },
+          mode: "observe",
+        },
       },
     };
     await using gateway = await startGateway([

@@ -58,7 +58,9 @@ describe("headgate traffic", () => {
     expect(await ids("three", "|", "passwd")).toEqual(["capture-1-x3", "capture-1-x2"]);
     expect(await ids("!error", "dir:s2c")).toEqual(["capture-1-x2-1"]);
     // A word that nobody said may be a verb misspelt.
-    expect((await headgate("traffic", "shwo", "x", "-s", store)).output).toContain("did you mean headgate traffic show?");
+    expect((await headgate("traffic", "shwo", "x", "-s", store)).output).toContain(
+      "did you mean headgate traffic show?",
+    );
   });
 
   it("ends quietly when its reader has seen enough", async () => {

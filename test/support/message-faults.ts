@@ -284,7 +284,11 @@ export const malformedBodies: readonly (readonly [code: DiagnosticCode, body: st
   ["batch.unsupported", '[{"jsonrpc":"2.0","method":"notifications/x"}]'],
   ["batch.empty", "[]", "2025-03-26"],
   ["batch.nested", "[[]]", "2025-03-26"],
-  ["batch.size", JSON.stringify(Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }))), "2025-03-26"],
+  [
+    "batch.size",
+    JSON.stringify(Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }))),
+    "2025-03-26",
+  ],
   ["batch.initialize", '[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}]', "2025-03-26"],
   ["batch.mixed", '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"result":{}}]', "2025-03-26"],
   ["message.null", "null"],

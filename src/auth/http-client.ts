@@ -1,4 +1,5 @@
-import { type Dispatcher, request } from "undici";
+import type { Dispatcher } from "undici";
+
 import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../lib/clock.ts";
 
@@ -35,6 +36,8 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     const stop = setTimer(timeoutMs, () => {
       controller.abort();
     });
+    // Few gateways ask an authorization server, and undici takes long to load.
+    const { request } = await import("undici");
     try {
       const {
         statusCode,

@@ -1,9 +1,8 @@
-import { ProxyAgent } from "undici";
-
 import type { Clock, CredentialProvider, SetTimer } from "../../core/exchange.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import type { HttpUpstreamConfig as HttpConfig, HttpUpstreamConfig } from "../../config/config.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
+import { ProxyAgent } from "../../transports/streamable-http/undici.ts";
 import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
 import { ProxyConnections } from "../../transports/streamable-http/proxy-connections.ts";
 import type { StreamCounter } from "../../transports/streamable-http/response.ts";

@@ -1,8 +1,9 @@
 import { connect } from "node:net";
 
-import { buildConnector, Client, type Dispatcher, errors } from "undici";
+import type { Client as UndiciClient, Dispatcher } from "undici";
 
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
+import { buildConnector, Client, errors } from "./undici.ts";
 import { CallQueue } from "./call-queue.ts";
 import { prepareUpstreamSocket } from "./upstream-socket.ts";
 
@@ -56,7 +57,7 @@ const keepAliveInitialDelay = 60_000;
  */
 export class ConnectionPool implements HttpDispatcher {
   readonly #origin: URL;
-  readonly #options: Client.Options;
+  readonly #options: UndiciClient.Options;
   readonly #all = new UnorderedList<PooledClient>();
   /** Most recently used last; that one is used next, so that surplus ones become idle and close. */
   readonly #free: PooledClient[] = [];
@@ -165,7 +166,7 @@ class PooledClient extends Client implements ListItem, ConnectionPlace {
   }
 }
 
-function isUnused({ stats }: Client): boolean {
+function isUnused({ stats }: UndiciClient): boolean {
   return stats.size === 0;
 }
 

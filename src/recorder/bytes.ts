@@ -2,7 +2,7 @@
 const bufferSize = 1_048_576;
 const maxSpareBuffers = 4;
 /** Strings up to this length are written character by character, which is faster than a native call. */
-const maxInlineLength = 40;
+const maxInlineLength = 64;
 
 /**
  * A growing buffer in memory that threads share, so that it is handed over without a copy. Buffers are reused, because
@@ -83,8 +83,16 @@ export class ByteWriter {
         return;
       }
     }
-    this.varint(Buffer.byteLength(value));
+    const start = this.#at;
+    this.varint(length);
     this.#reserve(length * 3);
+    const size = this.#bytes.write(value, this.#at, "utf8");
+    this.#at += size;
+    // Nearly all texts have as many bytes as characters; only others have to be measured first.
+    if (size === length) return;
+    this.#at = start;
+    this.varint(size);
+    this.#reserve(size);
     this.#at += this.#bytes.write(value, this.#at, "utf8");
   }
 

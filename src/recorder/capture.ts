@@ -11,6 +11,7 @@ import { clientNameOf, metadataOf, type MessageMetadata } from "../protocol/meta
 import { methodFacts } from "../protocol/methods.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
+import type { FrameGroup } from "./exchange-batcher.ts";
 import type { Frame, FrameContext, FrameDecision, FrameLeg, FrameRefusal } from "./contract.ts";
 import { createFrame, type FrameDraft } from "./pack.ts";
 
@@ -21,7 +22,7 @@ interface CapturedExchange {
   request: CapturedMessage | undefined;
   answer: CapturedMessage | undefined;
   /** Its frames that are not packed yet. */
-  readonly group: Frame[];
+  readonly group: FrameGroup;
 }
 
 interface CapturedMessage {
@@ -43,7 +44,7 @@ export interface FrameCaptureDeps {
   /** Larger bodies are left out. */
   readonly bodyBytes: number;
   /** Numbers and queues a redacted frame; returns its number, or undefined if it was lost. */
-  readonly onFrame: (frame: FrameDraft, group: Frame[] | undefined) => number | undefined;
+  readonly onFrame: (frame: FrameDraft, group: FrameGroup | undefined) => number | undefined;
 }
 
 /** Turns messages, decisions and lines of standard error into redacted frames. */
@@ -116,7 +117,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
       const isFirst = own === undefined;
       if (own === undefined) {
         const operation = operationOf(exchange, message, facts);
-        own = { operation, request: undefined, answer: undefined, group: [] };
+        own = { operation, request: undefined, answer: undefined, group: { frames: [], listIndex: -1 } };
         exchange.tracking.record = own;
       }
       if (isAnswer && leg === "client" && passing === "sent") noteContinuation(exchange, message, facts, own.operation);
@@ -195,12 +196,12 @@ function createSideFrames(
     kind: "diagnostic" | "raw" | "http",
     leg: FrameLeg,
     about: MessageOrigin,
-  ): { frame: FrameDraft; group: Frame[] | undefined } {
+  ): { frame: FrameDraft; group: FrameGroup | undefined } {
     let own = capturedOf(about);
     const direction = about.direction === "client-to-server" ? "c2s" : "s2c";
     const frame = createFrame(kind, leg, "received", direction, about.id, own?.operation ?? about.id);
     if (own === undefined && kind !== "diagnostic") {
-      own = { operation: about.id, request: undefined, answer: undefined, group: [] };
+      own = { operation: about.id, request: undefined, answer: undefined, group: { frames: [], listIndex: -1 } };
       about.tracking.record = own;
       const { context, count } = contextOf(about, undefined, []);
       frame.context = context;

@@ -1,4 +1,5 @@
 // Needed by bench recorder: "recording on against off" and "RSS over recording off".
+import { type ListItem, UnorderedList } from "../lib/bounded-map.ts";
 import { ByteWriter } from "./bytes.ts";
 import type { Frame, FrameContext } from "./contract.ts";
 import { deriveComplete } from "./derive.ts";
@@ -148,10 +149,15 @@ function readComplete(numbers: Float64Array, at: number, outcome: ExchangeOutcom
   };
 }
 
+/** The frames of an exchange that are not packed yet. */
+export interface FrameGroup extends ListItem {
+  readonly frames: Frame[];
+}
+
 /** Groups frames by exchange, and packs each exchange when it ends. */
 export interface ExchangeBatcher {
   /** Adds a frame to the frames of its exchange that are not packed yet; a frame without any is packed by itself. */
-  add(frame: Frame, group: Frame[] | undefined): void;
+  add(frame: Frame, group: FrameGroup | undefined): void;
   /** Packs open exchanges too, and hands over everything since the last call. */
   take(): PackBuffer;
   recycle(buffer: PackBuffer): void;
@@ -160,11 +166,11 @@ export interface ExchangeBatcher {
 /** Makes the batcher of a recorder. */
 export function createExchangeBatcher(): ExchangeBatcher {
   const writer = createPackBufferWriter();
-  const open = new Set<Frame[]>();
+  const open = new UnorderedList<FrameGroup>();
 
-  function pack(group: Frame[]): void {
-    writer.add(group);
-    group.length = 0;
+  function pack({ frames }: FrameGroup): void {
+    writer.add(frames);
+    frames.length = 0;
   }
 
   return {
@@ -173,20 +179,23 @@ export function createExchangeBatcher(): ExchangeBatcher {
         writer.add([frame]);
         return;
       }
-      const [first] = group;
+      const { frames } = group;
+      const [first] = frames;
       if (first !== undefined && frame.seq - first.seq >= maxPackSpan) pack(group);
-      group.push(frame);
+      frames.push(frame);
       // An answer or a notification that goes out is the last frame of an exchange, and a refused request the only one.
       const isLast =
         frame.kind === "http" || (frame.passing === "sent" && frame.kind !== "request" && frame.kind !== "decision");
       if (isLast) {
         pack(group);
         open.delete(group);
-      } else if (group.length === 1) open.add(group);
+      } else if (group.listIndex < 0) open.add(group);
     },
     take: () => {
-      for (const group of open) pack(group);
-      open.clear();
+      for (const group of open.items.slice()) {
+        pack(group);
+        open.delete(group);
+      }
       return writer.take();
     },
     recycle: (buffer) => {

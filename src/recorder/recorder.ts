@@ -3,8 +3,8 @@ import { GatewayError } from "../errors.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createBatchWriter, notRecorded, type SealedBatch } from "./batch-writer.ts";
 import { createFrameCapture, type FrameCapture } from "./capture.ts";
-import { captureFormat, type CaptureRecord, type Frame } from "./contract.ts";
-import { createExchangeBatcher, type PackBuffer } from "./exchange-batcher.ts";
+import { captureFormat, type CaptureRecord } from "./contract.ts";
+import { createExchangeBatcher, type FrameGroup, type PackBuffer } from "./exchange-batcher.ts";
 import { createFrame, type FrameDraft } from "./pack.ts";
 
 /** Where a recorder's frames go. */
@@ -126,7 +126,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     return batch;
   }
 
-  function push(frame: FrameDraft, group?: Frame[]): number {
+  function push(frame: FrameDraft, group?: FrameGroup): number {
     const seq = nextSeq++;
     frame.capture = options.capture;
     frame.seq = seq;
@@ -144,7 +144,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     return seq;
   }
 
-  function take(frame: FrameDraft, group: Frame[] | undefined): number | undefined {
+  function take(frame: FrameDraft, group: FrameGroup | undefined): number | undefined {
     if (endedAt !== undefined) return undefined;
     const isStderr = frame.kind === "stderr";
     const room = isStderr ? queueFrames / 2 : queueFrames;

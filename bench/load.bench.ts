@@ -1,10 +1,10 @@
-import { startBaseline, startGateway, startUpstream } from "./load/gateway.ts";
+import { startBaseline, startFullGateway, startGateway, startSecondBaseline, startUpstream } from "./load/gateway.ts";
 import { latencyRows } from "./load/latency.ts";
 import { memoryRows } from "./load/memory.ts";
 import { createRig } from "./load/rig.ts";
 import type { Generator, Rig, Server } from "./load/rig.ts";
 import { crowdRow, firstEventRows, idleSessionRow } from "./load/streams.ts";
-import { throughputRows } from "./load/throughput.ts";
+import { baselineCheck, throughputRows } from "./load/throughput.ts";
 import { median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -14,6 +14,7 @@ export async function run(): Promise<BenchRow[]> {
   await using upstream = await startUpstream(rig);
   return [
     await startupRow(rig, upstream),
+    await baselineRow(rig, upstream),
     ...(await underLoad(rig, upstream)),
     ...(await afterManyRequests(rig, upstream)),
     ...(await withSessions(rig, upstream)),
@@ -36,13 +37,22 @@ async function startupRow(rig: Rig, upstream: Server): Promise<BenchRow> {
   };
 }
 
+async function baselineRow(rig: Rig, upstream: Server): Promise<BenchRow> {
+  progress("the pass-through itself");
+  await using generator = rig.startGenerator();
+  await using baseline = await startBaseline(rig, upstream.url);
+  await using second = await startSecondBaseline(rig, upstream.url);
+  return await baselineCheck(generator, baseline, second);
+}
+
 async function underLoad(rig: Rig, upstream: Server): Promise<BenchRow[]> {
   await using generator = rig.startGenerator();
   await using baseline = await startBaseline(rig, upstream.url);
   await using warn = await startGateway(rig, { url: upstream.url }, "warn");
   await using info = await startGateway(rig, { url: upstream.url }, "info");
+  await using full = await startFullGateway(rig, { url: upstream.url });
   progress("throughput");
-  const throughput = await throughputRows(generator, baseline, { warn, info });
+  const throughput = await throughputRows(generator, baseline, { warn, info, full });
   progress("latency");
   const latency = await latencyRows(generator, baseline, warn);
   progress("first events");

@@ -1,5 +1,6 @@
 import { ownProcess } from "./rig.ts";
 import type { Rig, Server } from "./rig.ts";
+import { tenRules } from "../ten-rules.ts";
 
 /** Where the gateway sends what it gets. */
 export type Upstream =
@@ -32,9 +33,20 @@ export async function startGateway(
   return rig.startServer([...rig.gateway, "run", "--config", file]);
 }
 
+/** Starts the gateway with everything on that users get from `npm start`, and ten rules. */
+export async function startFullGateway(rig: Rig, upstream: Upstream): Promise<Server> {
+  const record = { file: rig.file(`traffic-${started + 1}.sqlite`, "") };
+  return startGateway(rig, upstream, "info", { record, policy: tenRules });
+}
+
 /** Starts the pass-through before an upstream. */
 export async function startBaseline(rig: Rig, url: string): Promise<Server> {
   return rig.startServer([...rig.baseline, url]);
+}
+
+/** Starts the second pass-through before an upstream. */
+export async function startSecondBaseline(rig: Rig, url: string): Promise<Server> {
+  return rig.startServer([...rig.secondBaseline, url]);
 }
 
 /** Starts the bare MCP server that stands behind everything measured. */

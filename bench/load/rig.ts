@@ -43,6 +43,8 @@ export interface Rig extends Disposable {
   readonly file: (name: string, content: string) => string;
   /** The baseline's command, without its upstream. */
   readonly baseline: readonly string[];
+  /** The same of the second pass-through, which the baseline is checked against. */
+  readonly secondBaseline: readonly string[];
   /** The gateway's command, without its arguments. */
   readonly gateway: readonly string[];
 }
@@ -63,6 +65,7 @@ export async function createRig(): Promise<Rig> {
   let logs = 0;
   return {
     baseline: [process.execPath, join(compiled, "baseline.js")],
+    secondBaseline: [process.execPath, join(compiled, "second-baseline.js")],
     gateway: other?.split(" ") ?? [process.execPath, join(root, "dist/cli/main.js")],
     startServer: async (command, options = {}) => {
       logs += 1;

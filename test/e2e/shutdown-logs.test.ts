@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 
 import { afterAll, describe, expect, it, vi } from "vitest";
 
+import { openSession } from "../support/legacy-session.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { exchange } from "../support/raw-http.ts";
 
@@ -43,21 +44,26 @@ async function start(stderr: "pipe" | number) {
       () => 0,
     );
   await expect.poll(isUp).toBe(200);
-  const call = async (id: number) =>
-    postModern(`http://127.0.0.1:${port}/mcp`, modernRequest(id, "tools/list", { cursor: "x".repeat(2000) }));
+  const url = `http://127.0.0.1:${port}/mcp`;
   const dropped = async () => {
     const { text } = await exchange(`${admin}/metrics`);
     return Number(/^headgate_log_lines_dropped_total (\d+)$/mu.exec(text)?.[1]);
   };
-  return { child, exited, call, dropped };
+  return { child, exited, url, dropped };
 }
+
+/** Many lines of the log for each request. */
+const batch = Array.from({ length: 100 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }));
 
 describe("a log that nobody reads", () => {
   it("is dropped and counted beyond a bound, resumes with a line that says so, and does not delay the end", async () => {
-    const { child, exited, call, dropped } = await start("pipe");
+    const { child, exited, url, dropped } = await start("pipe");
     try {
-      let id = 0;
-      while ((await dropped()) === 0) await Promise.all(Array.from({ length: 200 }, () => call(id++)));
+      const session = await openSession(url, "2025-03-26");
+      const floodFrom = async (count: number) => {
+        while ((await dropped()) === count) await session.post(batch);
+      };
+      await floodFrom(0);
       const { stderr } = child;
       if (stderr === null) throw new Error("no pipe");
       const lines = createInterface({ input: stderr });
@@ -71,8 +77,7 @@ describe("a log that nobody reads", () => {
       expect(torn).toBe(0);
       stderr.pause();
       lines.pause();
-      const before = await dropped();
-      while ((await dropped()) === before) await Promise.all(Array.from({ length: 200 }, () => call(id++)));
+      await floodFrom(await dropped());
       child.kill("SIGTERM");
       expect(await exited).toEqual([0, null]);
     } finally {
@@ -82,10 +87,10 @@ describe("a log that nobody reads", () => {
 
   it.skipIf(!existsSync("/dev/full"))("does not matter on a full disk either", async () => {
     const full = openSync("/dev/full", "w");
-    const { child, exited, call } = await start(full);
+    const { child, exited, url } = await start(full);
     closeSync(full);
     try {
-      expect((await call(1)).json).toMatchObject({ id: 1 });
+      expect((await postModern(url, modernRequest(1, "tools/list"))).json).toMatchObject({ id: 1 });
       child.kill("SIGTERM");
       expect(await exited).toEqual([0, null]);
     } finally {

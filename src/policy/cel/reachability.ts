@@ -1,7 +1,7 @@
 import { entryTargetOf, type Principal, type Tracking } from "../../core/exchange.ts";
 import { canonicalUri, isCanonicalTemplate } from "../provider/canonical-uri.ts";
 import type { ListKind } from "../provider/provider.ts";
-import { type CallTarget, type Outcomes, PossibleCall } from "./possible-outcomes.ts";
+import { type CallTarget, type KnownUpstream, type Outcomes, PossibleCall } from "./possible-outcomes.ts";
 import type { Rule, RuleSet } from "./rules.ts";
 
 /**
@@ -27,19 +27,52 @@ const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
   "resource-template": ["resources/read", "resources/subscribe"],
 };
 
-/** Creates the test from the rules for requests. */
+/** At this number of names of a caller everything about it is forgotten: what is still in use is found out again. */
+const maxNames = 4096;
+
+/**
+ * Creates the test from the rules for requests. It depends on caller, route, name and server only, so it is made once for
+ * them. Needed by bench policy: "the answer with 50 tools".
+ */
 export function createReachability({ rules, fallback }: RuleSet): ReachabilityTest {
   const enforced = rules.map(({ rule }) => rule).filter(({ isShadow }) => !isShadow);
+  // By the principal object: new credentials are a new object, with claims and scopes of their own.
+  const known = new WeakMap<Principal, Map<string, Reachability>>();
+
   return (caller, kind, name) => {
     const { principal, route, tracking } = caller;
-    const target = targetOf(kind, name);
     const upstream = tracking.entryTarget === undefined ? undefined : (entryTargetOf(caller, kind, name) ?? "unknown");
+    let names = known.get(principal);
+    if (names === undefined) known.set(principal, (names = new Map()));
+    const key = `${kind}${route} ${serverKey(upstream)}${name}`;
+    let reached = names.get(key);
+    if (reached !== undefined) return reached;
+    reached = test(principal, route, kind, name, upstream);
+    if (names.size >= maxNames) names.clear();
+    names.set(key, reached);
+    return reached;
+  };
+
+  function test(
+    principal: Principal,
+    route: string,
+    kind: ListKind,
+    name: string,
+    upstream: KnownUpstream,
+  ): Reachability {
+    const target = targetOf(kind, name);
     const found = usingMethods[kind].map((method) =>
       reach(enforced, fallback, new PossibleCall(principal, route, method, target, upstream)),
     );
     if (found.includes("possible")) return "possible";
     return found.every((one) => one === "hidden") ? "hidden" : "never";
-  };
+  }
+}
+
+/** The length keeps names apart that hold any text. Names of routes and servers have no blanks. */
+function serverKey(upstream: KnownUpstream): string {
+  if (upstream === undefined) return "";
+  return upstream === "unknown" ? "? " : `${upstream.member} ${upstream.name.length} ${upstream.name}`;
 }
 
 function targetOf(kind: ListKind, name: string): CallTarget {

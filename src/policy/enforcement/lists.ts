@@ -52,12 +52,31 @@ export function filterListPage(subject: InspectedMessage, evaluator: Evaluator):
     const shown = isWhole ? entries : entries.filter((_, index) => visible[index] === true);
     const notes = evaluator.filtersLists ? notesIn(message, shown) : undefined;
     if (isWhole && notes === undefined) return unchanged;
-    const texts = shown.map((entry) => bytes.toString("utf8", entry.span.start, entry.span.end));
-    const json = Buffer.from(`[${texts.join(",")}]`);
-    const changes = [...(isWhole ? [] : [{ span, bytes: json }]), ...(notes === undefined ? [] : [notes])];
+    const changes = [
+      ...(isWhole ? [] : [{ span, bytes: arrayOf(bytes, shown) }]),
+      ...(notes === undefined ? [] : [notes]),
+    ];
     return evaluator.change(subject, { bytes: splice(bytes, message.outline, changes) });
   });
 }
+
+/** A JSON array of elements as they are. */
+function arrayOf(bytes: Buffer, elements: readonly Entry[]): Buffer {
+  if (elements.length === 0) return Buffer.from("[]");
+  const length = elements.reduce((sum, { span }) => sum + span.end - span.start + 1, 1);
+  const json = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const { span } of elements) {
+    at = json.writeUInt8(at === 0 ? openingBracket : comma, at);
+    at += bytes.copy(json, at, span.start, span.end);
+  }
+  json.writeUInt8(closingBracket, at);
+  return json;
+}
+
+const openingBracket = 0x5b;
+const comma = 0x2c;
+const closingBracket = 0x5d;
 
 /**
  * What a list of several servers says in `_meta` about names, for the entries that are shown: a name that is only noted there

@@ -4,12 +4,13 @@ import { join } from "node:path";
 
 import { replayPolicy } from "../src/gateway/evaluation/recording-evaluation.ts";
 import { parseConfig } from "../src/config/load.ts";
-import type { CaptureRecord, FilterCondition, Frame } from "../src/recorder/contract.ts";
+import type { FilterCondition } from "../src/recorder/contract.ts";
 import type { CaptureLine, RecordStore } from "../src/recorder/store/store-contract.ts";
 import { parseTrafficFilter } from "../src/recorder/filter/parse.ts";
 import { readCaptureFile, writeCaptureFile } from "../src/recorder/store/capture-file.ts";
 import { openSqliteStore } from "../src/recorder/store/sqlite.ts";
 import { median } from "./measure.ts";
+import { began, capture, fillStore, framesOf } from "./recorded/filled-store.ts";
 import type { BenchRow } from "./row.ts";
 
 /** Filling a store with a million exchanges takes minutes. */
@@ -17,22 +18,7 @@ export const isOnDemand = true;
 
 const exchanges = Number(process.env["TRAFFIC_BENCH_EXCHANGES"] ?? "1000000");
 const replayed = Math.min(exchanges, 100_000);
-const began = Date.UTC(2026, 10, 1);
-const batch = 1000;
 const rounds = 5;
-
-const capture: CaptureRecord = {
-  id: "bench",
-  format: 1,
-  writer: "bench",
-  startedAt: began,
-  frames: 0,
-  bytes: 0,
-  lost: 0,
-  omitted: 0,
-  redacted: 0,
-  rules: [],
-};
 
 /** How long the first page of a search takes over a million exchanges, and a policy over a hundred thousand. */
 export async function run(): Promise<BenchRow[]> {
@@ -41,7 +27,7 @@ export async function run(): Promise<BenchRow[]> {
     const options = { wait: async () => {} };
     await using store = await openSqliteStore({ file: join(folder, "traffic.sqlite") }, options);
     const started = performance.now();
-    await fill(store);
+    await fillStore(store, exchanges);
     const filled = performance.now() - started;
     while ((await store.index(50_000)) > 0);
     const note = `${exchanges} exchanges, noisy where others use the machine`;
@@ -75,105 +61,12 @@ export async function run(): Promise<BenchRow[]> {
   }
 }
 
-async function fill(store: RecordStore): Promise<void> {
-  for (let from = 0; from < exchanges; from += batch) {
-    const frames: Frame[] = [];
-    for (let index = from; index < Math.min(from + batch, exchanges); index++) frames.push(...framesOf(index));
-    await store.append({ capture: { ...capture, frames: (from + batch) * 4 }, frames });
-  }
-}
-
 async function* someLines(): AsyncIterable<CaptureLine> {
   yield { type: "capture", ...capture };
   for (let index = 0; index < replayed; index++) {
     for (const frame of framesOf(index)) yield { type: "frame", ...frame };
   }
   yield { type: "end", capture: capture.id, frames: replayed * 4, exchanges: 0 };
-}
-
-/** One call as a gateway writes it: four frames, two of them only repeat another. */
-function framesOf(index: number): readonly Frame[] {
-  const exchange = `x${index.toString(36)}`;
-  const target = `tool_${index % 50}`;
-  const mono = index * 800;
-  const seq = index * 4;
-  const isError = index % 40 === 0;
-  const text = index % 100_000 === 5 ? "needle" : "crate";
-  const request = JSON.stringify({
-    jsonrpc: "2.0",
-    id: index,
-    method: "tools/call",
-    params: { name: target, arguments: { amount: index % 1000, note: `${text} number ${index}` } },
-  });
-  const answer = JSON.stringify({
-    jsonrpc: "2.0",
-    id: index,
-    result: { content: [{ type: "text", text: `weighed ${index} kg` }], isError },
-  });
-  const common = {
-    capture: capture.id,
-    exchange,
-    operation: exchange,
-    direction: "c2s",
-    id: `n:${index}`,
-  } as const;
-  const named = { method: "tools/call", target } as const;
-  const context = {
-    route: index % 3 === 0 ? "files" : "harbor",
-    principal: `agent-${index % 20}`,
-    session: `s${index % 500}`,
-    revision: "2025-11-25",
-    transport: "http",
-  };
-  const ends = { at: began + mono + (index % 1000), mono: mono + (index % 1000), bytes: answer.length };
-  const outcome = isError ? "tool_error" : "ok";
-  return [
-    {
-      ...common,
-      ...named,
-      seq: seq + 1,
-      at: began + mono,
-      mono,
-      kind: "request",
-      leg: "client",
-      passing: "received",
-      context,
-      bytes: request.length,
-      body: request,
-    },
-    {
-      ...common,
-      ...named,
-      seq: seq + 2,
-      at: began + mono,
-      mono,
-      kind: "request",
-      leg: "upstream",
-      passing: "sent",
-      bytes: request.length,
-      same: seq + 1,
-    },
-    {
-      ...common,
-      ...ends,
-      seq: seq + 3,
-      kind: "result",
-      leg: "upstream",
-      passing: "received",
-      body: answer,
-      outcome,
-    },
-    {
-      ...common,
-      ...ends,
-      seq: seq + 4,
-      kind: "result",
-      leg: "client",
-      passing: "sent",
-      same: seq + 3,
-      outcome,
-    },
-  ];
 }
 
 async function search(store: RecordStore, source: string): Promise<number> {

@@ -406,6 +406,28 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
+    it("follows the newest frames of a look where they are bounded, and counts the exchanges that it left out", async () => {
+      await withStore(openStore, async (store) => {
+        await store.append({ capture: captureRecord("c1"), frames: some });
+        const stop = new AbortController();
+        const [seen, omitted]: [string[], number[]] = [[], []];
+        const bounds = { maxFrames: 15, onOmitted: (count: number) => omitted.push(count) };
+        const following = (async () => {
+          for await (const { id } of store.follow({ signal: stop.signal, intervalMs: 1, ...bounds })) {
+            seen.push(id);
+            if (seen.length === 2) stop.abort();
+          }
+        })();
+        await store.captures();
+        const calls = [1, 2, 3, 4, 5].map((number) =>
+          callFrames({ id: `d-${number}`, seq: 90 + number * 10, answer: "x" }),
+        );
+        await store.append({ capture: captureRecord("c1"), frames: calls.flat() });
+        await following;
+        expect({ seen, omitted }).toEqual({ seen: ["d-4", "d-5"], omitted: [3] });
+      });
+    });
+
     it("prunes by age, by route and by size, oldest first, and keeps open exchanges", async () => {
       await withStore(openStore, async (store) => {
         const at = (id: string, time: number, route: string, isOpen = false) =>

@@ -16,6 +16,8 @@ const maxRows = 5000;
 const pageSize = 200;
 /** Rows change at most this often, however much traffic there is. */
 const updateMs = 100;
+/** How soon the newest rows are read again after some were left out. */
+const repairMs = 2000;
 
 /** Exchanges that match a filter: those recorded, and new ones as they come. */
 export class LiveTraffic {
@@ -32,6 +34,7 @@ export class LiveTraffic {
   #isClosed = false;
   #waiting = new Map<string, ExchangeRecord>();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #repair: ReturnType<typeof setTimeout> | undefined;
   #isFetching = false;
 
   constructor(filter: string) {
@@ -52,6 +55,7 @@ export class LiveTraffic {
     this.#isClosed = true;
     this.#stream?.close();
     clearTimeout(this.#timer);
+    clearTimeout(this.#repair);
   }
 
   /** Fetches the next page of older exchanges. */
@@ -86,6 +90,11 @@ export class LiveTraffic {
     });
     stream.addEventListener("omitted", ({ data }: MessageEvent<string>) => {
       this.omitted.value += (JSON.parse(data) as { readonly count: number }).count;
+      // What was left out may have changed rows that are shown.
+      this.#repair ??= setTimeout(() => {
+        this.#repair = undefined;
+        void this.#load();
+      }, repairMs);
     });
     stream.addEventListener("error", () => {
       if (this.#isClosed) return;

@@ -104,8 +104,10 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     };
     stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
     try {
+      const sendJson = (event: string, json: string): boolean => write(`event: ${event}\ndata: ${json}\n\n`);
       await handle(request, deps, {
-        send: (event, data) => write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
+        send: (event, data) => sendJson(event, JSON.stringify(data)),
+        sendJson,
         drained: async () => {
           if (response.writableNeedDrain) await once(response, "drain", { signal: request.signal });
         },

@@ -27,6 +27,8 @@ export interface HttpExchange {
 export interface EventSink {
   /** False while the client is slow; `drained` resolves when it has caught up. */
   send(event: string, data: unknown): boolean;
+  /** The same for data that is JSON already. */
+  sendJson(event: string, json: string): boolean;
   drained(): Promise<void>;
 }
 

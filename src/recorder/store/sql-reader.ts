@@ -176,15 +176,26 @@ function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: Rea
     return rows.map((row) => toExchange(row, id));
   }
 
-  async function* follow({ where, signal, intervalMs = 250 }: FollowQuery): AsyncGenerator<ExchangeRecord> {
+  async function changesIn(capture: number, from: number, to: number): Promise<number> {
+    const [row] = await database.all(
+      "SELECT COUNT(DISTINCT owner) AS count FROM pack WHERE position > ? AND position <= ?",
+      [toPosition(capture, from), toPosition(capture, to)],
+    );
+    return Number(row?.["count"] ?? 0);
+  }
+
+  async function* follow(query: FollowQuery): AsyncGenerator<ExchangeRecord> {
+    const { where, signal, intervalMs = 250, maxFrames = Number.POSITIVE_INFINITY, onOmitted } = query;
     const matches = where === undefined ? undefined : createConditionMatcher(where);
     const needsBodies = where !== undefined && readsBodies(where);
     let seen = await lastFrames();
     while (!signal.aborted) {
       const now = await lastFrames();
       for (const [capture, end] of now) {
-        const from = seen.get(capture) ?? -1;
-        if (end <= from) continue;
+        const last = seen.get(capture) ?? -1;
+        if (end <= last) continue;
+        const from = Math.max(last, end - maxFrames);
+        if (from > last) onOmitted?.(await changesIn(capture, last, from));
         for (const exchange of await changedIn(capture, from, end)) {
           const frames = needsBodies
             ? await framesAt(database, toPosition(capture, exchange.seq), exchange.capture)

@@ -150,6 +150,10 @@ export interface FollowQuery {
   readonly signal: AbortSignal;
   /** Time between two looks. Default: 250. */
   readonly intervalMs?: number;
+  /** The most frames of one look, the newest ones. Default: all. */
+  readonly maxFrames?: number;
+  /** Called with how many exchanges a look left out. */
+  readonly onOmitted?: (exchanges: number) => void;
 }
 
 /** Writes recordings. */

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import type { ExchangeRecord } from "../../../recorder/contract.ts";
 import { defineEventStream } from "../endpoint.ts";
 import { conditionOf, filterField } from "../filter-query.ts";
+import type { FollowListener } from "../queries/query-thread.ts";
 import { nothing } from "../schemas.ts";
 import { exchangeSchema } from "../traffic-schemas.ts";
 
@@ -26,15 +26,21 @@ export const followTraffic = defineEventStream({
     let isBehind = false;
     let isReady = false;
 
-    function send(exchanges: readonly ExchangeRecord[]): void {
-      if (!isReady) {
-        isReady = true;
-        sink.send("ready", {});
-      }
-      if (exchanges.length === 0) return;
-      if (isBehind) omitted += exchanges.length;
-      else if (!sink.send("exchanges", { exchanges })) void catchUp();
-    }
+    const follower: FollowListener = {
+      onBatch: ({ count, json }) => {
+        if (!isReady) {
+          isReady = true;
+          sink.send("ready", {});
+        }
+        if (count === 0) return;
+        if (isBehind) omitted += count;
+        else if (!sink.sendJson("exchanges", `{"exchanges":${json}}`)) void catchUp();
+      },
+      onOmitted: (count) => {
+        if (isBehind) omitted += count;
+        else sink.send("omitted", { count });
+      },
+    };
 
     /** Nothing is queued for a slow reader beyond what the socket holds. */
     async function catchUp(): Promise<void> {
@@ -45,6 +51,6 @@ export const followTraffic = defineEventStream({
       omitted = 0;
     }
 
-    await queries.follow(conditionOf(query.filter, clock.wall(), caller), send, signal);
+    await queries.follow(conditionOf(query.filter, clock.wall(), caller), follower, signal);
   },
 });

@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import type { Config } from "../../../config/config.ts";
 import { type ErrorCode, GatewayError } from "../../../errors.ts";
 import type { SetTimer } from "../../../lib/clock.ts";
-import type { ExchangeRecord, FilterCondition } from "../../../recorder/contract.ts";
+import type { FilterCondition } from "../../../recorder/contract.ts";
 import type { TrafficQueries } from "./traffic-queries.ts";
 
 /** The recordings that the thread reads. */
@@ -40,17 +40,28 @@ export type QueryRequest =
 export type QueryReply =
   | { readonly id: number; readonly type: "done"; readonly value: unknown }
   | { readonly id: number; readonly type: "progress"; readonly done: number }
-  | { readonly id: number; readonly type: "batch"; readonly exchanges: readonly ExchangeRecord[] }
+  | ({ readonly id: number; readonly type: "batch" } & FollowedBatch)
+  | { readonly id: number; readonly type: "omitted"; readonly count: number }
   | { readonly id: number; readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
+
+/** Exchanges that began or changed, as a JSON array. */
+export interface FollowedBatch {
+  readonly count: number;
+  readonly json: string;
+}
+
+/** What is told of traffic that is followed. */
+export interface FollowListener {
+  /** The first batch is empty: from then on nothing is missed without being counted. */
+  onBatch(batch: FollowedBatch): void;
+  /** Called with how many exchanges were left out, because there were too many at once. */
+  onOmitted(count: number): void;
+}
 
 /** Reads recordings in a thread of its own: a search over a million exchanges must not hold up a message. */
 export interface QueryThread extends TrafficQueries {
-  /** Exchanges from now on, in batches, until the signal aborts. The first batch is empty: from then on nothing is missed. */
-  follow(
-    where: FilterCondition | undefined,
-    onBatch: (exchanges: readonly ExchangeRecord[]) => void,
-    signal: AbortSignal,
-  ): Promise<void>;
+  /** Exchanges from now on, in batches, until the signal aborts. */
+  follow(where: FilterCondition | undefined, listener: FollowListener, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -63,7 +74,7 @@ interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: GatewayError) => void;
   readonly onProgress?: (done: number) => void;
-  readonly onBatch?: (exchanges: readonly ExchangeRecord[]) => void;
+  readonly follower?: FollowListener;
 }
 
 interface Thread {
@@ -93,7 +104,8 @@ export function createQueryThread(target: QueryTarget | undefined, setTimer: Set
     worker.on("message", (reply: QueryReply) => {
       const one = waiting.get(reply.id);
       if (reply.type === "progress") one?.onProgress?.(reply.done);
-      else if (reply.type === "batch") one?.onBatch?.(reply.exchanges);
+      else if (reply.type === "batch") one?.follower?.onBatch(reply);
+      else if (reply.type === "omitted") one?.follower?.onOmitted(reply.count);
       else {
         waiting.delete(reply.id);
         if (reply.type === "done") one?.resolve(reply.value);
@@ -121,7 +133,7 @@ export function createQueryThread(target: QueryTarget | undefined, setTimer: Set
 
   function ask(
     request: QueryRequest extends infer One ? (One extends QueryRequest ? Omit<One, "id"> : never) : never,
-    listeners: Pick<Waiting, "onProgress" | "onBatch"> = {},
+    listeners: Pick<Waiting, "onProgress" | "follower"> = {},
     signal?: AbortSignal,
   ): Promise<unknown> {
     if (target === undefined)
@@ -165,8 +177,8 @@ export function createQueryThread(target: QueryTarget | undefined, setTimer: Set
       ask({ type: "query", query: "replay", args: [window, policies] }, { onProgress }) as ReturnType<
         TrafficQueries["replay"]
       >,
-    follow: async (where, onBatch, signal) => {
-      await ask({ type: "follow", where }, { onBatch }, signal);
+    follow: async (where, follower, signal) => {
+      await ask({ type: "follow", where }, { follower }, signal);
     },
     close,
   };

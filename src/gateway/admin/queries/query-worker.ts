@@ -11,6 +11,10 @@ import type { QueryReply, QueryRequest, QueryTarget } from "./query-thread.ts";
 import { createTrafficQueries } from "./traffic-queries.ts";
 
 const followMs = 200;
+/** Looking at new traffic may take this part of the thread's time: watching must not slow down what is watched. */
+const busyShare = 1 / 40;
+/** The newest frames of one look, of about two thousand exchanges; a page shows no more in the time of a look. */
+const maxFrames = 8000;
 /** How many exchanges go to the main thread at once. */
 const maxBatch = 500;
 
@@ -59,10 +63,12 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
     let isScheduled = false;
     const flush = (): void => {
       isScheduled = false;
-      if (batch.length > 0) port.postMessage({ id, type: "batch", exchanges: batch } satisfies QueryReply);
+      if (batch.length === 0) return;
+      // Written as JSON here: the main thread only has to send it.
+      port.postMessage({ id, type: "batch", count: batch.length, json: JSON.stringify(batch) } satisfies QueryReply);
       batch = [];
     };
-    port.postMessage({ id, type: "batch", exchanges: [] } satisfies QueryReply);
+    port.postMessage({ id, type: "batch", count: 0, json: "[]" } satisfies QueryReply);
     // The file exists from the first message on, which is looked for too.
     const isNew = identityOf(target) === missing;
     while (identityOf(target) === missing && !stop.signal.aborted) await pause(followMs, stop.signal);
@@ -70,7 +76,13 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
     if (isNew)
       batch.push(...(await own.exchanges({ order: "oldest", ...(where === undefined ? {} : { where }) })).exchanges);
     flush();
-    const query = { signal: stop.signal, intervalMs: followMs, ...(where === undefined ? {} : { where }) };
+    const query = {
+      signal: stop.signal,
+      intervalMs: followMs,
+      maxFrames,
+      onOmitted: (count: number) => port.postMessage({ id, type: "omitted", count } satisfies QueryReply),
+      ...(where === undefined ? {} : { where }),
+    };
     for await (const exchange of own.follow(query)) {
       batch.push(exchange);
       if (batch.length >= maxBatch) flush();
@@ -107,8 +119,18 @@ const missing = "missing";
 const pause = (milliseconds: number, signal: AbortSignal): Promise<void> =>
   sleep(milliseconds, undefined, { signal }).catch(() => {});
 
+/** Waits longer after a look that took longer, so that all looks together keep to their share of the time. */
+function createLookPause(): typeof pause {
+  const lookedSince = new WeakMap<AbortSignal, number>();
+  return async (milliseconds, signal) => {
+    const tookMs = performance.now() - (lookedSince.get(signal) ?? performance.now());
+    await pause(Math.max(milliseconds, tookMs / busyShare), signal);
+    lookedSince.set(signal, performance.now());
+  };
+}
+
 async function openReader(target: QueryTarget): Promise<RecordReader> {
-  const deps = { wait: pause };
+  const deps = { wait: createLookPause() };
   if (identityOf(target) === missing) return createCaptureReader([], target.place);
   if (target.type === "sqlite") return openSqliteReader(target.place, deps);
   return (await import("../../../recorder/store/postgres.ts")).openPostgresReader(target.place, deps);

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { statusNames } from "../../parts/badges.tsx";
+import { WideContent } from "../../parts/wide-content.tsx";
 import { go, href } from "../../state/route.ts";
 import { formatMs, formatTime } from "../../text.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
@@ -69,54 +70,56 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
           {formatTime(from, true)} to {formatTime(to, true)}, {formatMs(to - from)}
         </span>
       </div>
-      <div class="panel lanes-scroll">
-        <svg
-          class="lanes"
-          viewBox={`0 0 ${width} ${height}`}
-          role="application"
-          aria-label={`Timeline of ${calls.length} calls. Arrow keys choose one, Enter opens it.`}
-          tabIndex={0}
-          onKeyDown={onKeyDown}
-          onPointerDown={(event) => {
-            event.currentTarget.setPointerCapture(event.pointerId);
-            brush.value = { from: timeAt(event), to: timeAt(event) };
-          }}
-          onPointerMove={(event) => {
-            if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
-          }}
-          onPointerUp={(event) => {
-            const drawn = brush.value;
-            brush.value = undefined;
-            if (drawn === undefined) return;
-            const [start, end] = [Math.min(drawn.from, drawn.to), Math.max(drawn.from, drawn.to)];
-            if ((end - start) * scale > 8)
-              range.value = { from: Math.max(lanes.from, start), to: Math.min(lanes.to, end) };
-            else {
-              const hit = document.elementFromPoint(event.clientX, event.clientY)?.getAttribute("data-exchange");
-              if (hit !== null && hit !== undefined) selected.value = hit;
-            }
-          }}
-        >
-          <LaneGrid lanes={lanes} range={range.value} height={height} xOf={xOf} />
-          {shown.map((span) => (
-            <SpanBar
-              key={`${span.exchange.id} ${span.lane}`}
-              span={span}
-              x={Math.max(nameWidth, xOf(span.from))}
-              end={Math.min(width, xOf(span.to))}
-              isSelected={span.exchange.id === selected.value}
-            />
-          ))}
-          <Flight lanes={lanes} range={range.value} xOf={xOf} />
-          {brush.value !== undefined && (
-            <rect
-              class="brush"
-              x={Math.min(xOf(brush.value.from), xOf(brush.value.to))}
-              width={Math.abs(xOf(brush.value.to) - xOf(brush.value.from))}
-              height={height - 20}
-            />
-          )}
-        </svg>
+      <div class="panel">
+        <WideContent label="Lanes">
+          <svg
+            class="lanes"
+            viewBox={`0 0 ${width} ${height}`}
+            role="application"
+            aria-label={`Timeline of ${calls.length} calls. Arrow keys choose one, Enter opens it.`}
+            tabIndex={0}
+            onKeyDown={onKeyDown}
+            onPointerDown={(event) => {
+              event.currentTarget.setPointerCapture(event.pointerId);
+              brush.value = { from: timeAt(event), to: timeAt(event) };
+            }}
+            onPointerMove={(event) => {
+              if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
+            }}
+            onPointerUp={(event) => {
+              const drawn = brush.value;
+              brush.value = undefined;
+              if (drawn === undefined) return;
+              const [start, end] = [Math.min(drawn.from, drawn.to), Math.max(drawn.from, drawn.to)];
+              if ((end - start) * scale > 8)
+                range.value = { from: Math.max(lanes.from, start), to: Math.min(lanes.to, end) };
+              else {
+                const hit = document.elementFromPoint(event.clientX, event.clientY)?.getAttribute("data-exchange");
+                if (hit !== null && hit !== undefined) selected.value = hit;
+              }
+            }}
+          >
+            <LaneGrid lanes={lanes} range={range.value} height={height} xOf={xOf} />
+            {shown.map((span) => (
+              <SpanBar
+                key={`${span.exchange.id} ${span.lane}`}
+                span={span}
+                x={Math.max(nameWidth, xOf(span.from))}
+                end={Math.min(width, xOf(span.to))}
+                isSelected={span.exchange.id === selected.value}
+              />
+            ))}
+            <Flight lanes={lanes} range={range.value} xOf={xOf} />
+            {brush.value !== undefined && (
+              <rect
+                class="brush"
+                x={Math.min(xOf(brush.value.from), xOf(brush.value.to))}
+                width={Math.abs(xOf(brush.value.to) - xOf(brush.value.from))}
+                height={height - 20}
+              />
+            )}
+          </svg>
+        </WideContent>
       </div>
       {selected.value === undefined ? (
         <p class="faint">Choose a span to see what it was.</p>

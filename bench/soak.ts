@@ -1,6 +1,6 @@
-// A million requests through one process, a million over every pair of transports, and a million that are recorded:
-// npm run soak. Fails where memory grows beyond its bounds, or something is left behind.
-//   npm run soak [-- memory|pairs|recording …] [--exchanges N]
+// A million requests through one process, a million over every pair of transports, a million that are recorded, and two
+// gateways that are restarted and killed under load: npm run soak. Fails where memory grows beyond its bounds, or something is left behind.
+//   npm run soak [-- memory|pairs|recording|replicas …] [--exchanges N]
 import { parseArgs } from "node:util";
 import { startBaseline, startGateway, startUpstream } from "./load/gateway.ts";
 import { memoryRows } from "./load/memory.ts";
@@ -11,11 +11,13 @@ import { printRows } from "./report.ts";
 import type { BenchRow } from "./row.ts";
 import { pairRows } from "./soak/pairs.ts";
 import { recordingRows } from "./soak/recording.ts";
+import { replicaRows } from "./soak/replicas.ts";
 
 const parts: Readonly<Record<string, (rig: Rig, plan: MemoryPlan) => Promise<BenchRow[]>>> = {
   memory,
   pairs: pairRows,
   recording: recordingRows,
+  replicas: replicaRows,
 };
 
 const { values, positionals: wanted } = parseArgs({

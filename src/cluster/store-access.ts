@@ -60,7 +60,10 @@ export function createStoreAccess(deps: {
       const late = Promise.withResolvers<never>();
       // Clients count from when a command has been written; a server may take it and never answer.
       const stop = setTimer(commandMs, () => {
-        late.reject(new Error(`no answer within ${commandMs} ms`));
+        // Where this process was busy for that long, an answer may have come that has not been read yet.
+        setImmediate(() => {
+          late.reject(new Error(`no answer within ${commandMs} ms`));
+        });
       });
       try {
         const result = await Promise.race([command(), late.promise]);

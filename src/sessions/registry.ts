@@ -46,8 +46,16 @@ export interface SessionRegistry {
   sealId(session: Session): string;
   /** The session in memory with that sealed id, if this principal opened it on this route. */
   find(sealedId: string, route: string, principal: Principal): Session | undefined;
-  /** Opens a session again from its sealed id, unless it has ended or belongs to another principal or route. */
-  restore(sealedId: string, route: string, principal: Principal): MaybePromise<RestoredSession | undefined>;
+  /**
+   * Opens a session again from its sealed id, unless it has ended or belongs to another principal or route. A record that
+   * was just inspected is not looked up again.
+   */
+  restore(
+    sealedId: string,
+    route: string,
+    principal: Principal,
+    inspected?: SessionRecord,
+  ): MaybePromise<RestoredSession | undefined>;
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
   /** What a sealed id says, unless its session has ended or belongs to another principal or route. */
@@ -171,8 +179,8 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       return sealedId;
     },
     inspect,
-    restore: (sealedId, route, principal) =>
-      andThen(inspect(sealedId, route, principal), (record) =>
+    restore: (sealedId, route, principal, inspected) =>
+      andThen(inspected ?? inspect(sealedId, route, principal), (record) =>
         record === undefined ? undefined : revive(sealedId, record, route, principal),
       ),
     get ids() {

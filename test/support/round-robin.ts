@@ -19,11 +19,12 @@ export async function startRoundRobin(servers: string[]): Promise<RoundRobin> {
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      send(Buffer.concat(chunks), servers.length);
+      // Its own list: other requests take turns meanwhile.
+      const first = turn++ % Math.max(1, servers.length);
+      send(Buffer.concat(chunks), [...servers.slice(first), ...servers.slice(0, first)]);
     });
-    function send(body: Buffer, attempts: number): void {
-      const server = servers[turn++ % servers.length];
-      if (server === undefined || attempts === 0) {
+    function send(body: Buffer, [server, ...others]: readonly string[]): void {
+      if (server === undefined) {
         response.writeHead(502).end();
         return;
       }
@@ -34,7 +35,7 @@ export async function startRoundRobin(servers: string[]): Promise<RoundRobin> {
         pipeline(answer, response, () => {});
       });
       forwarded.on("error", (error: NodeJS.ErrnoException) => {
-        if (error.code === "ECONNREFUSED") send(body, attempts - 1);
+        if (error.code === "ECONNREFUSED") send(body, others);
         else response.destroy();
       });
       response.on("close", () => forwarded.destroy());

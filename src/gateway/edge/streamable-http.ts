@@ -10,6 +10,7 @@ import { type Message, messageBytes, type RequestId } from "../../protocol/messa
 import { decodeLabel } from "../../protocol/ids/label.ts";
 import { encodeSseMessage } from "../../protocol/sse/encoder.ts";
 import type { RestoredSession } from "../../sessions/registry.ts";
+import type { SessionRecord } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
@@ -194,8 +195,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return true;
   }
 
-  #restore(id: string): true | Promise<true> {
-    const restored = this.#gateway.registry.restore(id, this.route.name, this.principal);
+  #restore(id: string, inspected?: SessionRecord): true | Promise<true> {
+    const restored = this.#gateway.registry.restore(id, this.route.name, this.principal, inspected);
     if (isPromise(restored)) return restored.then((late) => this.#restored(late));
     return this.#restored(restored);
   }
@@ -213,14 +214,17 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     body: Buffer | undefined,
   ): Promise<boolean> {
     this.#body = body;
-    const session = this.#session ?? (await this.#gateway.registry.inspect(id, this.route.name, this.principal));
+    const known = this.#session;
+    const inspected =
+      known === undefined ? await this.#gateway.registry.inspect(id, this.route.name, this.principal) : undefined;
+    const session = known ?? inspected;
     if (session === undefined) return true;
     const holdsSessions = this.route.upstream().holdsSessions();
     const url = await peerFor(cluster, { use, session, holdsSessions, lastEventId: this.header("last-event-id") });
     if (await this.#passTo(cluster, url)) return false;
     // Its lease has not ended yet. Any gateway can go on with a session that lives in no process.
     if (url !== undefined && holdsSessions) throw peerGone();
-    return this.#session === undefined ? this.#restore(id) : true;
+    return known === undefined ? this.#restore(id, inspected) : true;
   }
 
   /** A request about a task, or the retry of a call that waits for input, goes to the gateway that has it. */

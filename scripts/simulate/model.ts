@@ -1,0 +1,77 @@
+/** What a set of gateways has to serve. */
+export interface ClusterLoad {
+  /** Open at a time. */
+  readonly sessions: number;
+  /** How long a session lives. */
+  readonly sessionHours: number;
+  readonly callsPerSecond: number;
+  /** The part of calls whose server lives in one process (stdio, HTTP+SSE), from 0 to 1. */
+  readonly heldPart: number;
+  /** Whether the load balancer keeps a client at one gateway. */
+  readonly isSticky: boolean;
+}
+
+/** Costs as measured; `bench/README.md` and `docs/guides/more-than-one.md` say how. */
+export const measuredCosts = {
+  /** Calls a second of one gateway at full load, the lower end. */
+  callsPerSecond: 8800,
+  /** How much of that is used, to leave room for bursts and for a gateway that restarts. */
+  use: 0.7,
+  /** Memory of an idle session with its streams, the upper end. */
+  sessionBytes: 43_000,
+  /** A handed-over call is served by two gateways. */
+  handOverCalls: 1,
+  /** Commands of a gateway each second, for its lease and the list of peers. */
+  leaseCommands: 4,
+  /** Commands when a gateway sees a session of another one for the first time. */
+  lookupCommands: 1,
+  /** Commands when a session ends. */
+  endCommands: 2,
+} as const;
+
+/** What the load needs. */
+export interface ClusterSize {
+  readonly gateways: number;
+  /** Calls a second that each takes from clients. */
+  readonly callsEach: number;
+  /** Part of full load, from 0 to 1 and beyond. */
+  readonly load: number;
+  readonly handedOverPerSecond: number;
+  readonly memoryEach: number;
+  readonly storeCommandsPerSecond: number;
+}
+
+/** Calls that reach a gateway that is not the owner, behind a round robin. */
+export function handedOver(calls: number, gateways: number): number {
+  return (calls * (gateways - 1)) / gateways;
+}
+
+/** Commands for sessions that are used at so many gateways, and end. */
+export function sessionCommands(sessions: number, seenBy: number): number {
+  const { lookupCommands, endCommands } = measuredCosts;
+  return sessions * ((seenBy - 1) * lookupCommands + endCommands);
+}
+
+/** The size that a load needs with so many gateways. */
+export function sizeOf(load: ClusterLoad, gateways: number): ClusterSize {
+  const { callsPerSecond, sessionBytes, handOverCalls, leaseCommands } = measuredCosts;
+  const seenBy = load.isSticky ? 1 : gateways;
+  const passedOn = load.isSticky ? 0 : handedOver(load.callsPerSecond * load.heldPart, gateways);
+  const sessionsPerSecond = load.sessions / (load.sessionHours * 3600);
+  return {
+    gateways,
+    callsEach: load.callsPerSecond / gateways,
+    load: (load.callsPerSecond + passedOn * handOverCalls) / gateways / callsPerSecond,
+    handedOverPerSecond: passedOn,
+    // Behind a round robin, every gateway has every session.
+    memoryEach: (load.sessions * seenBy * sessionBytes) / gateways,
+    storeCommandsPerSecond: gateways * leaseCommands + sessionCommands(sessionsPerSecond, seenBy),
+  };
+}
+
+/** The fewest gateways that a load needs. */
+export function fewestGateways(load: ClusterLoad): ClusterSize {
+  let gateways = 1;
+  while (sizeOf(load, gateways).load > measuredCosts.use) gateways++;
+  return sizeOf(load, gateways);
+}

@@ -2,7 +2,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 
 import type { Environment } from "../config/substitute.ts";
-import { findWindowsProgram } from "../transports/stdio/windows-command.ts";
+import { findWindowsProgram } from "../transports/stdio/launcher.ts";
 
 /** Whether a program can be started: a path to an executable file, or a name found in PATH. */
 export function isProgram(program: string, env: Environment, folder = "."): boolean {

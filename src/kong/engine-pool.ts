@@ -1,4 +1,4 @@
-import { type Breaker, createBreaker } from "../policy/pdp/breaker.ts";
+import { type Breaker, createBreaker } from "../policy/pdp/call.ts";
 import type {
   CreateSidebandEngine,
   HttpPolicyEngine,

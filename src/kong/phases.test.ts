@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+
 import type {
   HttpPolicyEngine,
   HttpRequestFacts,
@@ -8,11 +9,10 @@ import type {
   SidebandLogEntry,
   StoredContext,
 } from "../policy/sideband/contract.ts";
+import { createFixedSecret } from "./engine-pool.ts";
 import { createPdk } from "./pdk.ts";
 import type { PhaseEnd } from "./phase-event.ts";
-import { createPhaseLog } from "./phase-log.ts";
-import { createAccessHandler, createResponseHandler, type PhaseDeps } from "./phases.ts";
-import { createFixedSecret } from "./engine-pool.ts";
+import { createAccessHandler, createPhaseLog, createResponseHandler, type PhaseDeps } from "./phases.ts";
 
 interface Asked {
   readonly facts: HttpRequestFacts | HttpResponseFacts;

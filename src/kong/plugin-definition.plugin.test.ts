@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { HttpPolicyEngine } from "../policy/sideband/contract.ts";
 import { createInstanceFactory, type InstanceConfig } from "./plugin-definition.ts";
-import { createPhaseLog } from "./phase-log.ts";
+import { createPhaseLog } from "./phases.ts";
 import { createFixedSecret } from "./engine-pool.ts";
 
 const engine: HttpPolicyEngine = {

@@ -1,17 +1,16 @@
+import { GatewayError } from "../errors.ts";
+import { parseServiceUrl } from "../policy/pdp/client.ts";
+import { kongPlugin } from "../policy/sideband/engine.ts";
 import {
   parseSidebandSettings,
   type SettingDefinition,
   settingDefinitions,
   type SidebandSettings,
 } from "../policy/sideband/settings.ts";
-import { parseServiceUrl } from "../policy/pdp/client.ts";
-import { kongPlugin } from "../policy/sideband/engine.ts";
-import type { PhaseName } from "./phase-event.ts";
-import { GatewayError } from "../errors.ts";
-import { isMap } from "./frames.ts";
 import type { EnginePool } from "./engine-pool.ts";
-import type { PhaseLog } from "./phase-log.ts";
-import { createAccessHandler, createResponseHandler, type PhaseDeps } from "./phases.ts";
+import { isMap } from "./frames.ts";
+import type { PhaseName } from "./phase-event.ts";
+import { createAccessHandler, createResponseHandler, type PhaseDeps, type PhaseLog } from "./phases.ts";
 import { type InstanceRequest, type PluginInstance, type ServerLog, timeLimits } from "./plugin-server.ts";
 
 /**

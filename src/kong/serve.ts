@@ -7,7 +7,7 @@ import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideban
 import { createEnginePool } from "./engine-pool.ts";
 import { createInstanceFactory, pluginIdentity, type PluginVariant } from "./plugin-definition.ts";
 import { listenOnSocket } from "./unix-listener.ts";
-import { createPhaseLog } from "./phase-log.ts";
+import { createPhaseLog } from "./phases.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
 /** What the server needs. */

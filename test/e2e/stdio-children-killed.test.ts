@@ -6,11 +6,10 @@ import { resolve } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createChildGroup, removeChildGroup } from "../../src/transports/stdio/child-group.ts";
 import { findDeathSignal } from "../../src/transports/stdio/launcher.ts";
-import { listProcesses } from "../../src/transports/stdio/process-tree.ts";
-import { openRollCall, type RollCall } from "../support/stdio.ts";
+import { createChildGroup, listProcesses, removeChildGroup } from "../../src/transports/stdio/process-tree.ts";
 import { eventually } from "../support/eventually.ts";
+import { openRollCall, type RollCall } from "../support/stdio.ts";
 
 const fixtures = resolve(import.meta.dirname, "../fixtures/stdio");
 const holder = resolve(fixtures, "holder.mjs");

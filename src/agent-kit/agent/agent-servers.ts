@@ -1,18 +1,19 @@
 import { systemTimer } from "../../lib/clock.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { delay } from "../../lib/timeout.ts";
+import { newestLegacy } from "../../protocol/revisions.ts";
 import type { ControlBridge } from "../control/control-bridge.ts";
 import type { ControlChannel } from "../control/control-channel.ts";
 import { AgentError, type OnWarning, thrownMessage } from "../errors.ts";
 import type { JsonObject } from "../json-rpc.ts";
 import {
-  checkServers,
-  toolsWithPolicy,
-  toSdkSettings,
-  toSdkEntry,
   type CheckedServers,
+  checkServers,
   type ServerConfig,
   type ServerConfigs,
+  toolsWithPolicy,
+  toSdkEntry,
+  toSdkSettings,
 } from "../tools/server-config.ts";
 
 /** The state of a server in the CLI. */
@@ -198,4 +199,35 @@ function notReady(key: string, found: ServerStatus | undefined): AgentError {
   return new AgentError("server_not_found", `server "${key}" is not connected; ${state}${reason}`, {
     details: { key, status: found?.status },
   });
+}
+
+/**
+ * Initializes each server and returns the results by key, in the form of `sdkMcpServerManifests`. A server that fails
+ * is left out; the CLI then initializes it itself.
+ */
+export async function captureManifests(bridge: ControlBridge, keys: Iterable<string>): Promise<JsonObject> {
+  const captured = await Promise.all([...keys].map(async (key) => [key, await capture(bridge, key)] as const));
+  return Object.fromEntries(captured.filter(([, manifest]) => manifest !== undefined));
+}
+
+async function capture(bridge: ControlBridge, key: string): Promise<JsonObject | undefined> {
+  const send = async (message: JsonObject): Promise<JsonObject | undefined> => {
+    const reply: unknown = JSON.parse(await bridge.answerText(key, JSON.stringify({ jsonrpc: "2.0", ...message })));
+    const result = isObject(reply) ? reply["result"] : undefined;
+    return isObject(result) ? result : undefined;
+  };
+  const initializeResult = await send({
+    id: "manifest-1",
+    method: "initialize",
+    // The revision that the CLI uses; it ignores a manifest of another one.
+    params: { protocolVersion: newestLegacy, capabilities: {}, clientInfo: { name: "headgate", version: "1" } },
+  });
+  if (initializeResult === undefined) return undefined;
+  await send({ method: "notifications/initialized" });
+  const { capabilities } = initializeResult;
+  const hasTools = isObject(capabilities) && capabilities["tools"] !== undefined;
+  const toolsListResult = hasTools ? await send({ id: "manifest-2", method: "tools/list" }) : undefined;
+  // With only the first of several pages, the CLI would not see the tools of the others.
+  const isComplete = toolsListResult !== undefined && toolsListResult["nextCursor"] === undefined;
+  return { initializeResult, ...(isComplete && { toolsListResult }) };
 }

@@ -1,15 +1,14 @@
 import { systemTimer } from "../../lib/clock.ts";
-import { type AgentServers, createAgentServers } from "./agent-servers.ts";
-import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
-import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
 import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "../control/control-bridge.ts";
 import { createControlChannel } from "../control/control-channel.ts";
 import { AgentError, type OnWarning, thrownMessage } from "../errors.ts";
 import type { JsonObject } from "../json-rpc.ts";
-import { captureManifests } from "../control/manifests.ts";
+import { checkServers } from "../tools/server-config.ts";
+import { type AgentServers, captureManifests, createAgentServers } from "./agent-servers.ts";
+import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
+import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
 import { type AgentMessage, type AgentResult, parseAgentMessage } from "./messages.ts";
 import { type AgentOptions, cliArguments, type PermissionMode } from "./options.ts";
-import { checkServers } from "../tools/server-config.ts";
 import { createTurnQueue, type UserContent } from "./turn-queue.ts";
 
 /** A running agent: one CLI process with its servers, for any number of turns. */

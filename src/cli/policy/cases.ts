@@ -13,17 +13,10 @@ import {
   type Problem,
   toFindings,
 } from "../../config/issues.ts";
+import type { SourcePosition } from "../../config/source.ts";
 import { reasonOf } from "../../config/substitute.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
-import { applyChange } from "../../core/interceptors/change.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import type { Decision, ListEntry, ListKind, PolicyProvider } from "../../policy/provider/provider.ts";
-import { memberValue } from "../../protocol/json/read.ts";
-import type { Message } from "../../protocol/message.ts";
-import { exitCodes } from "../commands.ts";
-import { InputFileError, loadConfigFile } from "../define-command.ts";
-import type { CliIo } from "../io.ts";
-import { isPromise } from "../../lib/is-promise.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import {
   chooseRoute,
   createRouteProvider,
@@ -34,7 +27,13 @@ import {
   toSampleExchange,
 } from "../../gateway/evaluation/sample-exchange.ts";
 import { principalInput, type SamplePrincipal, toSamplePrincipal } from "../../gateway/evaluation/sample-principal.ts";
-import type { SourcePosition } from "../../config/source.ts";
+import { isPromise } from "../../lib/is-promise.ts";
+import type { Decision, ListEntry, ListKind, PolicyProvider } from "../../policy/provider/provider.ts";
+import { memberValue } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
+import { exitCodes } from "../commands.ts";
+import { InputFileError, loadConfigFile } from "../define-command.ts";
+import type { CliIo } from "../io.ts";
 
 /** `headgate policy test FILE`: runs the cases of a file against the policy of a configuration. */
 export async function policyTest(file: string, io: CliIo): Promise<number> {

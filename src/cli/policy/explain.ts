@@ -1,15 +1,8 @@
 import * as z from "zod";
 
-import { applyChange } from "../../core/interceptors/change.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import type { RuleTrace } from "../../policy/cel/decide.ts";
-import type { Decision } from "../../policy/provider/provider.ts";
-import { memberSource } from "../../protocol/json/read.ts";
+import type { Config, RouteConfig } from "../../config/config.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
-import { exitCodes } from "../commands.ts";
-import { loadConfigFile, UsageError } from "../define-command.ts";
-import type { CliIo } from "../io.ts";
-import { isObject } from "../../lib/is-object.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import {
   chooseRoute,
   createRouteProvider,
@@ -19,9 +12,15 @@ import {
   toSampleExchange,
 } from "../../gateway/evaluation/sample-exchange.ts";
 import { principalInput, type SamplePrincipal, toSamplePrincipal } from "../../gateway/evaluation/sample-principal.ts";
-import type { Config, RouteConfig } from "../../config/config.ts";
-import { mappingOptions } from "../../policy/authzen/provider.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";
+import { mappingOptions } from "../../policy/authzen/provider.ts";
+import type { RuleTrace } from "../../policy/cel/decide.ts";
+import type { Decision } from "../../policy/provider/provider.ts";
+import { memberSource } from "../../protocol/json/read.ts";
+import { exitCodes } from "../commands.ts";
+import { loadConfigFile, UsageError } from "../define-command.ts";
+import type { CliIo } from "../io.ts";
 
 /** The arguments of `headgate policy explain`. */
 export interface ExplainOptions {

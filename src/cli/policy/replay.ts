@@ -5,15 +5,20 @@ import * as z from "zod";
 
 import { reasonOf } from "../../config/substitute.ts";
 import type { Principal } from "../../core/exchange.ts";
-import { exitCodes } from "../commands.ts";
-import { InputFileError, loadConfigFile } from "../define-command.ts";
-import { colorsFor, type ServingIo } from "../io.ts";
-import { formatPolicyReport } from "./report-text.ts";
+import {
+  type ChangeGroup,
+  type ChangeKind,
+  changeKinds,
+  type PolicyReport,
+} from "../../gateway/evaluation/change-report.ts";
+import { replayPolicy } from "../../gateway/evaluation/recording-evaluation.ts";
 import { chooseRoute, createRouteProvider } from "../../gateway/evaluation/sample-exchange.ts";
 import { principalKind } from "../../gateway/evaluation/sample-principal.ts";
-import { createProgressBar } from "../text-layout.ts";
+import { exitCodes } from "../commands.ts";
+import { InputFileError, loadConfigFile } from "../define-command.ts";
+import { type Colors, colorsFor, type ServingIo } from "../io.ts";
+import { createProgressBar, printableLine } from "../text-layout.ts";
 import { readLines } from "../traffic/recordings.ts";
-import { replayPolicy } from "../../gateway/evaluation/recording-evaluation.ts";
 
 /** The arguments of `headgate policy replay`. */
 export interface PolicyReplayArguments {
@@ -77,4 +82,42 @@ async function readPrincipals(file: string | undefined, io: PolicyReplayIo): Pro
   return new Map(
     Object.entries(parsed.data).map(([id, facts]) => [id, { id, ...facts, scopes: new Set(facts.scopes) }]),
   );
+}
+
+const changeColors: Readonly<Record<ChangeKind, keyof Colors>> = {
+  "newly-denied": "red",
+  "newly-allowed": "green",
+  "list-hidden": "red",
+  "list-shown": "green",
+  "arguments-changed": "yellow",
+  "answer-changed": "yellow",
+  undecidable: "cyan",
+};
+
+/** The report as text. */
+function formatPolicyReport(report: PolicyReport, colors: Colors): string {
+  const lines: string[] = [];
+  for (const [kind, label] of Object.entries(changeKinds) as [ChangeKind, string][]) {
+    if (report.counts[kind] === 0) continue;
+    lines.push(colors[changeColors[kind]](`${label}: ${report.counts[kind]}`));
+    for (const group of report.groups.filter((one) => one.kind === kind)) lines.push(...groupLines(group, colors));
+  }
+  for (const [route, count] of Object.entries(report.skipped)) {
+    lines.push(`skipped ${count} exchanges of route ${printableLine(route)}, which the configuration does not have`);
+  }
+  const total = `${report.exchanges} exchanges: ${report.same} unchanged`;
+  return `${[...lines, total].join("\n")}\n`;
+}
+
+function groupLines(
+  { method, target, rule, detail, count, principals, examples }: ChangeGroup,
+  colors: Colors,
+): readonly string[] {
+  const what = printableLine(target === undefined ? method : `${method} ${target}`);
+  const by = rule === undefined ? "" : ` by rule ${printableLine(rule)}`;
+  const who = principals.map(printableLine).join(", ");
+  return [
+    `  ${String(count).padStart(6)} × ${what}${by} ${colors.dim(`(${who}; ${examples.map(printableLine).join(", ")})`)}`,
+    ...detail.slice(0, 10).map((line) => `           ${printableLine(line)}`),
+  ];
 }

@@ -1,15 +1,20 @@
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import type { HeldView, HoldDecision } from "../../gateway/admin/endpoints/holds.ts";
 import { GatewayError } from "../../errors.ts";
+import type { HeldView, HoldDecision } from "../../gateway/admin/endpoints/holds.ts";
+import { canonicalText, ExactNumber, parseExactJson } from "../../lib/canonical-json.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type EditResult, removeAt, setAt } from "../../protocol/json/edit.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import type { ServingIo } from "../io.ts";
+import { isTty, type ServingIo } from "../io.ts";
 import { printable } from "../text-layout.ts";
 import { findGateway, followGateway, postToGateway, type RunningGateway } from "./admin-client.ts";
-import { applyEdit, formatForEditor } from "./edited-message.ts";
-import { editText } from "./editor.ts";
 
 /** Lines of a message that are shown at once. */
 const shownLines = 20;
@@ -187,4 +192,90 @@ const done: Readonly<Record<HoldDecision["action"], string>> = {
 
 function toUndefined(): undefined {
   return undefined;
+}
+
+/** Lets the user edit text in `$VISUAL` or `$EDITOR`; undefined where the editor failed. */
+function editText(text: string, { env, stdin, err }: Pick<ServingIo, "env" | "stdin" | "err">): string | undefined {
+  const editor = env["VISUAL"] ?? env["EDITOR"] ?? (process.platform === "win32" ? "notepad" : "vi");
+  // Only the user can read it: messages hold what nobody else should see.
+  const folder = mkdtempSync(join(tmpdir(), "headgate-edit-"));
+  const file = join(folder, "message.json");
+  try {
+    writeFileSync(file, text, { mode: 0o600 });
+    // It waits, so that nobody else reads what is typed into the editor. An editor is a command line, as in git.
+    const { status } = spawnSync(`${editor} "${file}"`, {
+      shell: true,
+      env: { ...env },
+      stdio: [isTty(stdin) ? "inherit" : "ignore", "inherit", "inherit"],
+    });
+    if (status === 0) return readFileSync(file, "utf8");
+    err(`headgate: the editor failed: ${editor}; set EDITOR to the command of yours\n`);
+    return undefined;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A message for an editor: one member a line, numbers with all their digits. */
+export function formatForEditor(text: string): string {
+  return `${jsonText(parseExactJson(text), "\n")}\n`;
+}
+
+/**
+ * The message after an edit of its formatted text: only the values that differ are written, every other byte stays as it
+ * was received.
+ */
+export function applyEdit(text: string, edited: string): EditResult {
+  const after = parseExactJson(edited);
+  if (!isObject(after)) return { ok: false, problem: "the edited text is not a JSON object" };
+  let result: EditResult = { ok: true, bytes: Buffer.from(text) };
+  for (const { pointer, value } of differences(parseExactJson(text), after, "")) {
+    if (!result.ok) break;
+    result = value === undefined ? removeAt(result.bytes, pointer) : setAt(result.bytes, pointer, jsonText(value, ""));
+  }
+  return result;
+}
+
+/** A value to write; undefined for a member that is gone. */
+interface ValueEdit {
+  readonly pointer: string;
+  readonly value: unknown;
+}
+
+function differences(before: unknown, after: unknown, pointer: string): readonly ValueEdit[] {
+  if (isTree(before) && isTree(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+    return [...names].flatMap((name) => {
+      const inner = `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      if (!Object.hasOwn(after, name)) return [{ pointer: inner, value: undefined }];
+      if (!Object.hasOwn(before, name)) return [{ pointer: inner, value: after[name] }];
+      return differences(before[name], after[name], inner);
+    });
+  }
+  // Where elements come or go, the list as a whole is another one.
+  if (Array.isArray(before) && Array.isArray(after) && before.length === after.length)
+    return after.flatMap((value, index) => differences(before[index], value, `${pointer}/${index}`));
+  return canonicalText(before) === canonicalText(after) ? [] : [{ pointer, value: after }];
+}
+
+function isTree(value: unknown): value is Readonly<Record<string, unknown>> {
+  return isObject(value) && !(value instanceof ExactNumber);
+}
+
+/** JSON text that keeps the order of members and all digits; `line` begins each line, or is empty for one line. */
+function jsonText(value: unknown, line: string): string {
+  const inner = line === "" ? "" : `${line}  `;
+  const joined = (open: string, parts: readonly string[], close: string): string =>
+    parts.length === 0 ? `${open}${close}` : `${open}${parts.map((part) => inner + part).join(",")}${line}${close}`;
+  if (Array.isArray(value))
+    return joined(
+      "[",
+      value.map((element) => jsonText(element, inner)),
+      "]",
+    );
+  if (!isTree(value)) return canonicalText(value);
+  const members = Object.entries(value).map(
+    ([name, member]) => `${JSON.stringify(name)}:${line === "" ? "" : " "}${jsonText(member, inner)}`,
+  );
+  return joined("{", members, "}");
 }

@@ -2,7 +2,7 @@ import type { ErrorCode } from "../../errors.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { BlockOptions, MessageChange, MockAnswer } from "./action.ts";
-import type { ChangeOutcome } from "./change.ts";
+import type { ChangeOutcome } from "./inspected-message.ts";
 import type { MessagePhase } from "./interceptor.ts";
 
 export interface HeldMessagesOptions {

@@ -1,13 +1,12 @@
 import { type ErrorCode, GatewayError } from "../../errors.ts";
+import { isTimerSpan } from "../../lib/timeout.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { errorMessage, gatewayErrorMessage, resultMessage } from "../reply.ts";
 import type { Action, BlockOptions, MessageChange, MockAnswer, PauseOptions } from "./action.ts";
-import type { InterceptorResult } from "./steps.ts";
-import { applyChange, type ChangeOutcome } from "./change.ts";
-import type { InterceptorEvent, MessageInterceptor } from "./interceptor.ts";
 import type { Release } from "./held-messages.ts";
-import type { InspectedMessage } from "./inspected-message.ts";
-import { isTimerSpan } from "../../lib/timeout.ts";
+import { applyChange, type ChangeOutcome, type InspectedMessage } from "./inspected-message.ts";
+import type { InterceptorEvent, MessageInterceptor } from "./interceptor.ts";
+import type { InterceptorResult } from "./steps.ts";
 
 /** One interceptor asked about one message. */
 export interface Invocation {

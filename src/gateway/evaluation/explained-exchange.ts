@@ -1,7 +1,6 @@
-import { anonymous } from "../../core/exchange.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { applyChange } from "../../core/interceptors/change.ts";
 import type { RouteConfig } from "../../config/config.ts";
+import { anonymous } from "../../core/exchange.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { RuleTrace } from "../../policy/cel/decide.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
 import type { Decision } from "../../policy/provider/provider.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { anyDuration, durationField } from "../../lib/duration.ts";
-import { headerName, pdpTlsConfig } from "../pdp/retry.ts";
+import { headerName, pdpTlsConfig } from "../pdp/call.ts";
 import { compileMapping } from "./mapping.ts";
 
 const claim = z.string().min(1).max(200);

@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import { textOf } from "../../../test/support/exchange.ts";
 import { alice, askedBy, calm, createFakedAuthZen } from "../../../test/support/fake-authzen.ts";
 import { resultOf } from "../../../test/support/messages.ts";
-import { applyChange } from "../../core/interceptors/change.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 
 const params = { name: "pay", arguments: { iban: "DE1", pin: "4711", to: "Eve" } };
 

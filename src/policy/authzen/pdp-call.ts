@@ -1,5 +1,4 @@
-import type { OpenBreaker } from "../pdp/breaker.ts";
-import type { PdpCaller } from "../pdp/call.ts";
+import type { OpenBreaker, PdpCaller } from "../pdp/call.ts";
 import type { PdpReply } from "../pdp/client.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 

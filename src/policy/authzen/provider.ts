@@ -2,8 +2,7 @@ import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { MaybePromise } from "../../lib/is-promise.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
-import { createBreaker } from "../pdp/breaker.ts";
-import { createPdpCaller } from "../pdp/call.ts";
+import { createBreaker, createPdpCaller } from "../pdp/call.ts";
 import { createPdpClient, parseServiceUrl, type PdpClient, type PdpTlsOptions } from "../pdp/client.ts";
 import {
   type Decision,

@@ -1,15 +1,14 @@
 import { describe, expect, it } from "vitest";
 
+import { celPolicy, type RulesInput } from "../../../test/support/cel-policy.ts";
 import { exchangeWith, messageFrom, valueOf } from "../../../test/support/exchange.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import type { Principal } from "../../core/exchange.ts";
-import { applyChange } from "../../core/interceptors/change.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import type { Decision } from "../provider/provider.ts";
-import { celPolicy, type RulesInput } from "../../../test/support/cel-policy.ts";
 
 const { call: noCall } = celPolicy({});
 

@@ -1,4 +1,4 @@
-import { applyChange } from "../../core/interceptors/change.ts";
+import { applyChange } from "../../core/interceptors/inspected-message.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { pointerTo } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";

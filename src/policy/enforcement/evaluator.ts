@@ -1,7 +1,8 @@
 import type { Cancellation } from "../../core/cancellation.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";
-import { applyChange } from "../../core/interceptors/change.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { Interceptor, Reply } from "../../core/pipeline.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import {
@@ -23,8 +24,6 @@ import {
   type PolicyRefusal,
 } from "../provider/provider.ts";
 import { ambiguityRefusal, unclearRequestRefusal } from "./ambiguity.ts";
-import type { Exchange } from "../../core/exchange.ts";
-import type { Interceptor, Reply } from "../../core/pipeline.ts";
 import { filterListPage, isListMethod } from "./lists.ts";
 
 /** A refused message, and the id of the decision. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../../test/support/fake-time.ts";
-import { createBreaker } from "./breaker.ts";
-import { createPdpCaller, type PdpCall } from "./call.ts";
+import { createBreaker, createPdpCaller, type PdpCall } from "./call.ts";
 import type { PdpReply } from "./client.ts";
 
 const request: PdpCall = {

@@ -10,8 +10,7 @@ import {
   requestFacts,
   responseFacts,
 } from "../../../test/support/mock-pingauthorize.ts";
-import { createBreaker } from "../pdp/breaker.ts";
-import { retryAfterSeconds } from "../pdp/retry.ts";
+import { createBreaker, retryAfterSeconds } from "../pdp/call.ts";
 
 const ask = requestFacts();
 

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { durationField } from "../../lib/duration.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
-import { headerName, pdpTlsConfig } from "../pdp/retry.ts";
+import { headerName, pdpTlsConfig } from "../pdp/call.ts";
 import { parseSidebandSettings, serviceUrlProblem, settingDefinitions, type SidebandSettings } from "./settings.ts";
 
 /** The description of a setting, shared with Kong's schema. */

@@ -1,6 +1,6 @@
 import type { TraceLink } from "../../core/exchange.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
-import type { Breaker } from "../pdp/breaker.ts";
+import type { Breaker } from "../pdp/call.ts";
 import type { PdpClient, PdpTlsOptions } from "../pdp/client.ts";
 import type { SidebandSettings } from "./settings.ts";
 

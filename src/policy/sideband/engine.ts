@@ -1,14 +1,13 @@
-import { createBreaker } from "../pdp/breaker.ts";
-import { createPdpCaller } from "../pdp/call.ts";
+import { createBreaker, createPdpCaller } from "../pdp/call.ts";
 import { createPdpClient, parseServiceUrl, type PdpTlsOptions } from "../pdp/client.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
 import type { EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
-import { createInstruments, createPhaseLog, createShowForLog } from "./telemetry.ts";
 import { createSidebandQuery } from "./pdp-call.ts";
 import type { PhaseDeps } from "./phase-context.ts";
 import { kongMethods } from "./request-changes.ts";
 import { createResponseEvaluation } from "./response-phase.ts";
 import type { SidebandSettings } from "./settings.ts";
+import { createInstruments, createPhaseLog, createShowForLog } from "./telemetry.ts";
 
 /** Name and version of the Kong plugin (PA-001, PA-002), which identify the engine to PingAuthorize and in logs. */
 export const kongPlugin = { name: "idpartners-ping-authorize", version: "2.1.0" } as const;

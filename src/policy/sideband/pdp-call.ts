@@ -1,14 +1,13 @@
 import { isUtf8 } from "node:buffer";
 
-import type { OpenBreaker } from "../pdp/breaker.ts";
-import type { PdpCaller } from "../pdp/call.ts";
+import { isObject } from "../../lib/is-object.ts";
+import type { OpenBreaker, PdpCaller } from "../pdp/call.ts";
 import type { PdpReply, ServiceUrl } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase, SidebandEngineDeps } from "./contract.ts";
-import type { Instruments, QueryTrace } from "./telemetry.ts";
-import type { SidebandSettings } from "./settings.ts";
-import { isObject } from "../../lib/is-object.ts";
 import { fromSidebandHeaders, type HeaderMap } from "./http-format.ts";
 import { memberText, parseJson } from "./payload.ts";
+import type { SidebandSettings } from "./settings.ts";
+import type { Instruments, QueryTrace } from "./telemetry.ts";
 
 /** How a query ended. */
 export type QueryOutcome<Answer> =

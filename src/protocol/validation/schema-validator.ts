@@ -1,12 +1,11 @@
-import type { ZodType } from "zod";
+import type { core, ZodType } from "zod";
 
-import { memberInteger, memberString, memberType, memberValue, pointerTo } from "../json/read.ts";
 import type { Diagnostic } from "../diagnostics.ts";
+import { memberInteger, memberString, memberType, memberValue, pointerTo } from "../json/read.ts";
 import type { ErrorMessage, Message, ResultMessage } from "../message.ts";
 import { methodFacts } from "../methods.ts";
 import type { Revision } from "../revisions.ts";
 import type { MessageSchemas } from "./schema/message-schemas.ts";
-import { type SchemaViolation, schemaViolations } from "./schema/violations.ts";
 
 /** Compares messages with the schema of one revision. */
 export interface SchemaValidator {
@@ -94,4 +93,115 @@ function toDiagnostic(root: string, { path, rule, expected }: SchemaViolation): 
     message: `${message}: expected ${expected}`,
     data: { rule, expected },
   };
+}
+
+/** A rule of the schema that a value breaks. */
+interface SchemaViolation {
+  /** From the root of the value. */
+  readonly path: readonly (string | number)[];
+  /** The JSON Schema keyword of the rule, if it has one. */
+  readonly rule: string;
+  readonly expected: string;
+}
+
+type Issue = core.$ZodIssue;
+
+/** Converts the issues of the schema library. */
+function schemaViolations(issues: readonly Issue[], value: unknown): readonly SchemaViolation[] {
+  return issues.flatMap((issue) => violationsIn(issue, value, []));
+}
+
+function violationsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly SchemaViolation[] {
+  const path = [...base, ...issue.path.map(step)];
+  const one = (rule: string, expected: string): readonly SchemaViolation[] => [{ path, rule, expected }];
+  switch (issue.code) {
+    case "invalid_type": {
+      const isMissing = valueAt(root, path) === undefined;
+      const expected = String(issue.expected) === "nonoptional" ? "any value" : String(issue.expected);
+      return one(isMissing ? "required" : "type", expected);
+    }
+    case "invalid_value": {
+      const values = issue.values.map((value) => JSON.stringify(value)).join(" or ");
+      const isMissing = valueAt(root, path) === undefined;
+      return one(isMissing ? "required" : issue.values.length === 1 ? "const" : "enum", values);
+    }
+    case "too_small":
+      return one(bound("min", issue.origin), `at least ${issue.minimum}`);
+    case "too_big":
+      return one(bound("max", issue.origin), `at most ${issue.maximum}`);
+    case "invalid_format":
+      return one("format", issue.format);
+    case "invalid_union":
+      return unionViolations(issue, root, base, path);
+    case "invalid_key":
+    case "invalid_element":
+      return issue.issues.flatMap((inner) => violationsIn(inner, root, path));
+    case "custom":
+      return customViolation(issue, one);
+    case "not_multiple_of":
+      return one("multipleOf", String(issue.divisor));
+    case "unrecognized_keys":
+    default:
+      // Our schemas allow additional members, so this does not happen.
+      return one("additionalProperties", issue.message);
+  }
+}
+
+/** Our own rules have a name; those of the official package only a message, such as "Invalid Base64 string". */
+function customViolation(
+  issue: core.$ZodIssueCustom,
+  one: (rule: string, expected: string) => readonly SchemaViolation[],
+): readonly SchemaViolation[] {
+  const { expected, rule } = issue.params ?? {};
+  if (typeof expected === "string") return one(typeof rule === "string" ? rule : "type", expected);
+  return one("format", issue.message.replace(/^Invalid /, ""));
+}
+
+/** Reports the branch of a union that the value is closest to. */
+function unionViolations(
+  issue: core.$ZodIssueInvalidUnion,
+  root: unknown,
+  base: readonly (string | number)[],
+  path: readonly (string | number)[],
+): readonly SchemaViolation[] {
+  if (issue.errors.length === 0) {
+    const isMissing = valueAt(root, path) === undefined;
+    const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
+    const expected = options.map((option: unknown) => JSON.stringify(option)).join(" or ");
+    return [{ path, rule: isMissing ? "required" : "enum", expected }];
+  }
+  const branches = issue.errors.map((errors) => errors.flatMap((inner) => violationsIn(inner, root, path)));
+  const isElsewhere = (violation: SchemaViolation): boolean => violation.path.length > path.length;
+  const deep = branches.filter((branch) => branch.every(isElsewhere));
+  if (deep.length === 0) {
+    const expected = new Set(branches.flat().map(({ expected: wanted }) => wanted));
+    const isMissing = valueAt(root, path) === undefined;
+    return [{ path, rule: isMissing ? "required" : "type", expected: [...expected].join(" or ") }];
+  }
+  const closest = deep.toSorted((a, b) => distance(a) - distance(b))[0];
+  return closest ?? [];
+}
+
+/** A wrong discriminator means another branch; fewer violations mean a closer match. */
+function distance(branch: readonly SchemaViolation[]): number {
+  return branch.length + (branch.some(({ rule }) => rule === "const") ? 100 : 0);
+}
+
+function bound(side: "min" | "max", origin: string): string {
+  if (origin === "string") return `${side}Length`;
+  if (origin === "array" || origin === "set") return `${side}Items`;
+  return `${side}imum`;
+}
+
+function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+  let value = root;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+function step(key: PropertyKey): string | number {
+  return typeof key === "number" ? key : String(key);
 }

@@ -1,23 +1,37 @@
 // Needed by bench recorder: "recording on against off".
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
-import type { OwnFields } from "../exchange-fields.ts";
+import { createOutcomeCache } from "../dimension-cache.ts";
 import {
+  type DimensionTable,
+  type ExchangeCaller,
+  exchangeFields,
+  type ExchangeOutcome,
+  fieldsIn,
+  type OwnFields,
+} from "../exchange-fields.ts";
+import {
+  type CompleteExchange,
+  type ContextReader,
   createContextReader,
   formatContext,
+  type FramePack,
   maxPackSpan,
   packFrames,
   readPackIds,
   unpackFrames,
-  type CompleteExchange,
-  type ContextReader,
-  type FramePack,
 } from "../pack.ts";
-import { compactionCount, createBlockIndexWriter, findById, type BlockIndexWriter } from "./block-index.ts";
-import { ownColumns, packColumns, pushExchange, pushPack } from "./columns.ts";
-import { createDimensionRows, type DimensionNumbers } from "./dimension-rows.ts";
+import { type BlockIndexWriter, compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
+import { ownColumns, packColumns, pushExchange, pushPack, toColumn } from "./schema.ts";
 import { framesAt, packsBetween } from "./find-exchanges.ts";
-import { captureStride, createRowInserter, toPosition, type RowInserter, type SqlDatabase } from "./sql-database.ts";
+import {
+  captureStride,
+  type ColumnValue,
+  createRowInserter,
+  type RowInserter,
+  type SqlDatabase,
+  toPosition,
+} from "./sql-database.ts";
 
 /** Writes batches of frames, and the exchanges derived from them. */
 export interface Appender {
@@ -269,4 +283,101 @@ async function withoutKnown(
   if (known.size === 0) return packs;
   const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
   return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
+}
+
+/** What an exchange shares with others, and the context that is stored with its caller. */
+interface ExchangeDimensions {
+  readonly caller: ExchangeCaller;
+  readonly context: string;
+  readonly outcome: ExchangeOutcome;
+}
+
+/** The numbers of those rows. */
+type DimensionNumbers = Readonly<Record<DimensionTable, number>>;
+
+/** Writes rows that many exchanges share once, and caches their numbers. */
+interface DimensionRows {
+  /** The numbers of rows that were written before; undefined if one was not. */
+  find(dimensions: ExchangeDimensions): DimensionNumbers | undefined;
+  /** Writes the rows that are missing. */
+  write(inside: SqlDatabase, dimensions: ExchangeDimensions): Promise<DimensionNumbers>;
+  /** Whether a context came before, so that it is worth storing with its caller. */
+  isRepeatedContext(context: string): boolean;
+  clear(): void;
+}
+
+/** Rows beyond this many are written again, which does no harm. */
+const maxCachedRows = 5000;
+
+/** Makes the cache of one writer. */
+function createDimensionRows(): DimensionRows {
+  const callers = new Map<string, number>();
+  const outcomes = createOutcomeCache<number>();
+  let seenContexts = new Set<string>();
+  let cached = 0;
+
+  function clear(): void {
+    callers.clear();
+    outcomes.clear();
+    cached = 0;
+  }
+
+  async function insert(
+    inside: SqlDatabase,
+    table: DimensionTable,
+    columns: readonly string[],
+    values: readonly ColumnValue[],
+  ): Promise<number> {
+    if (cached++ >= maxCachedRows) clear();
+    const places = values.map(() => "?").join(", ");
+    const [row] = await inside.all(
+      `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places}) RETURNING number`,
+      values,
+    );
+    return Number(row?.["number"]);
+  }
+
+  async function writeCaller(inside: SqlDatabase, caller: ExchangeCaller, context: string): Promise<number> {
+    const columns = [...callerFields.map((field) => exchangeFields[field].column), "context"];
+    const values = [...callerFields.map((field) => toColumn(caller[field])), context];
+    const number = await insert(inside, "caller", columns, values);
+    callers.set(callerKey(caller, context), number);
+    return number;
+  }
+
+  async function writeOutcome(inside: SqlDatabase, outcome: ExchangeOutcome): Promise<number> {
+    const columns = outcomeFields.map((field) => exchangeFields[field].column);
+    const values = outcomeFields.map((field) => toColumn(outcome[field]));
+    const number = await insert(inside, "outcome", columns, values);
+    outcomes.set(outcome, number);
+    return number;
+  }
+
+  return {
+    isRepeatedContext: (context) => {
+      if (seenContexts.has(context)) return true;
+      if (seenContexts.size >= maxCachedRows) seenContexts = new Set();
+      seenContexts.add(context);
+      return false;
+    },
+    find: ({ caller, context, outcome }) => {
+      const callerNumber = callers.get(callerKey(caller, context));
+      const outcomeNumber = outcomes.get(outcome);
+      if (callerNumber === undefined || outcomeNumber === undefined) return undefined;
+      return { caller: callerNumber, outcome: outcomeNumber };
+    },
+    write: async (inside, { caller, context, outcome }) => ({
+      caller: callers.get(callerKey(caller, context)) ?? (await writeCaller(inside, caller, context)),
+      outcome: outcomes.get(outcome) ?? (await writeOutcome(inside, outcome)),
+    }),
+    clear,
+  };
+}
+
+const callerFields = fieldsIn("caller");
+const outcomeFields = fieldsIn("outcome");
+
+/** A context names its caller too, and is already a string. */
+function callerKey(caller: ExchangeCaller, context: string): string {
+  return context === "" ? JSON.stringify(callerFields.map((field) => caller[field])) : context;
 }

@@ -1,7 +1,7 @@
 import type { FilterCondition } from "../contract.ts";
 import { requiredWords } from "../filter/condition.ts";
 import { exchangeFields, type DimensionTable } from "../exchange-fields.ts";
-import { columnOf } from "./columns.ts";
+import { columnOf } from "./schema.ts";
 import { captureStride, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
 
 /** A condition as SQL. If it is not exact it lets more through, and each row is checked again. */

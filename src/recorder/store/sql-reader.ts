@@ -4,7 +4,7 @@ import { deriveOperation } from "../derive.ts";
 import { idSortKey } from "../exchange-id.ts";
 import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
 import { blocksOf, findRows, inBlock } from "./block-index.ts";
-import { toCapture, toExchange } from "./columns.ts";
+import { toCapture, toExchange } from "./schema.ts";
 import { createCaptureIds, findExchanges, framesAt, framesOfCapture, type CaptureIds } from "./find-exchanges.ts";
 import { captureStride, toPosition, type SqlDatabase, type SqlRow } from "./sql-database.ts";
 import { captureTotals, createStatsCounter } from "./stats.ts";

@@ -7,9 +7,8 @@ import {
   type RequestId,
 } from "@modelcontextprotocol/server";
 
+import type { ReplyStyle, SseSession } from "../sse/session.ts";
 import { type HttpRefusal, refuseRequest } from "./refusal.ts";
-import type { SseSession } from "../sse/session.ts";
-import type { ReplyStyle } from "../sse/sse-transport.ts";
 
 const sessionHeader = "x-mcp-session";
 const invalidRequest = -32_600;

@@ -3,8 +3,7 @@ import type { McpServer } from "@modelcontextprotocol/server";
 import type { Clock, Principal, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { createKeepAlive } from "../../transports/http/sse-response.ts";
-import { jsonEvent } from "./sse-transport.ts";
-import { isoTime, SseSession, type SseEndReason, type SseSessionLimits } from "./session.ts";
+import { isoTime, jsonEvent, type SseEndReason, SseSession, type SseSessionLimits } from "./session.ts";
 
 /** The current limits of all sessions. */
 export interface SseSessionsLimits extends SseSessionLimits {

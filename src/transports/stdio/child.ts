@@ -5,16 +5,20 @@ import { Writable } from "node:stream";
 
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
+import { settlesWithin } from "../../lib/timeout.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { createChildGroup, removeChildGroup } from "./child-group.ts";
 import { childEnvironment, type ChildEnvironment, childMarkerVariable } from "./environment.ts";
-import { behindLauncher, findDeathSignal, goDescriptor, requireProgram } from "./launcher.ts";
 import { createMessageLines, createMessageWriter } from "./framing.ts";
-import { killProcessTree, type ProcessTree, processTreeOf } from "./process-tree.ts";
-import { settlesWithin } from "../../lib/timeout.ts";
+import { behindLauncher, findDeathSignal, goDescriptor, requireProgram, toWindowsCommand } from "./launcher.ts";
+import {
+  createChildGroup,
+  killProcessTree,
+  type ProcessTree,
+  processTreeOf,
+  removeChildGroup,
+} from "./process-tree.ts";
 import type { Watchdog } from "./watchdog.ts";
-import { toWindowsCommand } from "./windows-command.ts";
 
 const isWindows = process.platform === "win32";
 

@@ -1,8 +1,7 @@
 // The process of the watchdog. It holds one end of a pipe to the gateway: however the gateway exits, even by SIGKILL, the
 // system closes the pipe, and the watchdog kills the processes that are left.
 import { createLineReader } from "../../protocol/line-framing.ts";
-import { removeChildGroup } from "./child-group.ts";
-import { applyWatchdogLine, killProcessTree, type ProcessTree } from "./process-tree.ts";
+import { applyWatchdogLine, killProcessTree, type ProcessTree, removeChildGroup } from "./process-tree.ts";
 
 const graceMs = Number(process.argv[2]);
 const trees = new Map<number, ProcessTree>();

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { toErrorText } from "./error-text.ts";
+import { toErrorText } from "./server.ts";
 
 function thrownBy(run: () => unknown): Error {
   try {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
 
-import { endpointEvent, jsonEvent } from "./sse-transport.ts";
+import { endpointEvent, jsonEvent } from "./session.ts";
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 

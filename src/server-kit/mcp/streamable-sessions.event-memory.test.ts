@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { createEventMemory, type SessionEvents } from "./event-memory.ts";
+import { createEventMemory, type SessionEvents } from "./streamable-sessions.ts";
 
 const note = (text: string) => ({ jsonrpc: "2.0", method: "notifications/message", params: { text } }) as const;
 

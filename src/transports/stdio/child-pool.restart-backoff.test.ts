@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createRestartBackoff } from "./restart-backoff.ts";
+import { createRestartBackoff } from "./child-pool.ts";
 
 const options = { firstMs: 100, maxMs: 1000, loopAfter: 3, forgetMs: 5000 };
 

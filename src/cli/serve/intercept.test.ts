@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { applyEdit, formatForEditor } from "./edited-message.ts";
+import { applyEdit, formatForEditor } from "./intercept.ts";
 
 const text =
   '{ "jsonrpc":"2.0",  "id":9007199254740993,"method":"tools/call","params":{"name":"a\\u0062","arguments":{"n":1.50,"list":[1, 2]}} }';

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { toCallToolResult } from "./tool-result.ts";
+import { toCallToolResult } from "./tool.ts";
 
 describe("toCallToolResult", () => {
   it("[IP-004] makes results of plain data and leaves whole results alone", () => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../../test/support/fake-time.ts";
-import { createBreaker } from "./breaker.ts";
+import { createBreaker } from "./call.ts";
 
 describe("breaker", () => {
   it("[PA-106] starts closed", () => {

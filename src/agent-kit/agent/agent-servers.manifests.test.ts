@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 
 import { initialize, openBridge, request, toolCall } from "../../../test/support/agent-kit/control-client.ts";
-import { captureManifests } from "./manifests.ts";
+import { captureManifests } from "./agent-servers.ts";
 import { createServer } from "../tools/server.ts";
 import { tool } from "../tools/tool.ts";
 

@@ -5,7 +5,7 @@ import { notificationOf, requestOf, resultOf } from "../../../test/support/messa
 import type { Message } from "../../protocol/message.ts";
 import { parse } from "../../protocol/parse.ts";
 import type { MessageChange } from "./action.ts";
-import { applyChange } from "./change.ts";
+import { applyChange } from "./inspected-message.ts";
 
 const context = { revision: "2025-11-25" } as const;
 

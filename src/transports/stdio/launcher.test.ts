@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { toWindowsCommand } from "./windows-command.ts";
+import { toWindowsCommand } from "./launcher.ts";
 
 const cwd = String.raw`C:\work`;
 const environment = {

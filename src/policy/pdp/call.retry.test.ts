@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
-import { withRetry } from "./retry.ts";
+import { withRetry } from "./call.ts";
 
 function attempts(results: readonly string[]) {
   const made: number[] = [];

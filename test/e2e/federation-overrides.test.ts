@@ -16,6 +16,7 @@ const overrides: Overrides = {
   tools: {
     files__read: {
       name: "open",
+      title: "Open a file",
       description: "Opens a file.",
       annotations: { readOnlyHint: true },
       arguments: {
@@ -37,7 +38,11 @@ describe.each([newestLegacy, newestModern])("tools with overrides, with a client
     await using client = await connectV2({ via: "http", url: gateway.url }, revision);
     const { tools } = await client.sdk.listTools();
     expect(tools.map(({ name }) => name)).toEqual(["open", "files__write", "files__list"]);
-    expect(tools[0]).toMatchObject({ description: "Opens a file.", annotations: { readOnlyHint: true } });
+    expect(tools[0]).toMatchObject({
+      title: "Open a file",
+      description: "Opens a file.",
+      annotations: { readOnlyHint: true },
+    });
     expect(tools[0]?.inputSchema.properties).toEqual({
       path: expect.objectContaining({ enum: ["/a", "/b"], description: "Which one." }),
       mode: { default: "text" },

@@ -26,7 +26,7 @@ const connectionOptions = {
   timeout: {
     type: "string",
     value: "DURATION",
-    text: "Give up if the server responds to nothing for this long, such as `5m`. Default: `60s`. A tool may take longer than that.",
+    text: "Give up after this long without any response from the server, such as `5m`. Default: `60s`. A tool may take longer than that.",
   },
 } as const satisfies OptionTable;
 
@@ -104,7 +104,7 @@ export const clientCommands = {
     ],
     summary: "list the resources and resource templates of a server, or read one",
     about: [
-      "Lists resources and resource templates with their URIs. `read` prints the content of one: texts as they are, data as one line each.",
+      "Lists resources and resource templates with their URIs. `read` prints the content of one: text as it is, binary data as one line each.",
     ],
     options: { ...connectionOptions, json: { type: "boolean", text: "Print the result as JSON." } },
     examples: [

@@ -51,7 +51,7 @@ const upstreamOptions = {
     type: "string",
     multiple: true,
     value: "NAME=SERVER",
-    text: "Server to serve among others behind one endpoint: its name, and its URL or the command that starts it. Repeatable; further NAME=SERVER may follow.",
+    text: "One of several servers to serve behind one endpoint: its name, and its URL or the command that starts it. Repeatable; further NAME=SERVER may follow.",
   },
   "upstream-header": {
     type: "string",
@@ -69,7 +69,7 @@ const upstreamOptions = {
     short: "e",
     multiple: true,
     value: "NAME[=VALUE]",
-    text: "With a command: environment variable to pass to it, by default with the value that it has here. Repeatable.",
+    text: "With a command: environment variable to pass to it, with its current value unless you give one. Repeatable.",
   },
   "no-record": { type: "boolean", text: "Record nothing." },
   intercept: {
@@ -102,7 +102,7 @@ export const commands = {
       host: {
         type: "string",
         value: "HOST",
-        text: "Address to listen on. Default: 127.0.0.1. An address that others can reach needs authentication, or --allow-anonymous.",
+        text: "Address to listen on. Default: 127.0.0.1. A non-loopback address needs authentication, or --allow-anonymous.",
       },
       port: {
         type: "string",
@@ -112,7 +112,7 @@ export const commands = {
       },
       "allow-anonymous": {
         type: "boolean",
-        text: "Let callers without credentials in on an address that others can reach.",
+        text: "Allow unauthenticated callers on a non-loopback address.",
       },
       "admin-port": {
         type: "string",

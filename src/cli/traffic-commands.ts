@@ -100,7 +100,7 @@ export const trafficCommands = {
       stdio: { type: "boolean", text: "Serve one client over standard input and output instead." },
       filter: { ...filterOption, text: "Only matching exchanges, as whole operations; see `headgate traffic`." },
       leg: legOption,
-      "fail-unused": { type: "boolean", text: "Fail too if a recorded request was never received." },
+      "fail-unused": { type: "boolean", text: "Also fail if a recorded request was never received." },
       against: { type: "string", value: "URL", text: "Send the recorded requests to this server." },
       header: {
         type: "string",

@@ -16,7 +16,7 @@ export const stateConfig = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "Secrets that seal session ids and whatever else clients carry; gateways with the same keys accept each other's. The first one seals, all of them open: to change keys, put the new one in front. Default: a random key in `folder`.",
+      "Secrets that seal session ids and other state that clients carry. Gateways with the same keys accept each other's. The first key seals and all of them open: to rotate, put the new key first. Default: a random key in `folder`.",
     ),
   folder: z
     .string()
@@ -32,7 +32,7 @@ export const stateConfig = z.strictObject({
         .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
         .meta({ writeOnly: true })
         .describe("URL of a Redis or Valkey server; needs the package `@redis/client`."),
-      prefix: z.string().default("hg:").describe("In front of every key, to share a server with others."),
+      prefix: z.string().default("hg:").describe("Prefix of every key, for a server that others use too."),
     })
     .optional()
     .describe("What several gateways share: which are alive, which sessions have ended, and who serves a session."),
@@ -53,9 +53,9 @@ export const clusterConfig = z.strictObject({
   listen: z
     .strictObject({
       host: z.string().min(1).describe("Address for peers only."),
-      port: z.int().min(0).max(65_535).describe("Port for peers; 0 takes a free one."),
+      port: z.int().min(0).max(65_535).describe("Port for peers; 0 for any free port."),
     })
-    .describe("Where other gateways hand requests over that this one has to serve."),
+    .describe("Where other gateways forward requests that this one serves."),
   advertise: z
     .string()
     .regex(/^https?:\/\/[^/?#]+$/u, { error: "must be an address such as http://10.0.0.5:8486, without a path" })

@@ -37,7 +37,7 @@ describe("mcpServers with `federate`", () => {
       const parsed = parseConfig(input);
       return parsed.ok ? [] : parsed.problems.map(({ path, message }) => `${path}: ${message}`);
     };
-    expect(problems({ federate: true })).toEqual(["federate: there are no `mcpServers` to serve as one"]);
+    expect(problems({ federate: true })).toEqual(["federate: needs `mcpServers`"]);
     expect(problems({ federate: true, mcpServers: { "a b": { command: "x" }, "a-b": { command: "y" } } })).toEqual([
       "mcpServers.a-b: duplicate server name `a-b`",
     ]);

@@ -17,8 +17,8 @@ const memberShape = {
   prefix: z
     .union([z.literal(""), memberName])
     .optional()
-    .describe("What the names of its tools and prompts begin with. Default: its name. Empty for bare names."),
-  title: z.string().min(1).max(100).optional().describe("Its name for people. Default: its name."),
+    .describe("Prefix of the names of its tools and prompts. Default: the name of the server. Empty for no prefix."),
+  title: z.string().min(1).max(100).optional().describe("Display name. Default: its name."),
   tools: z
     .strictObject({
       allow: z.array(z.string().min(1)).describe("Names as the server writes them; `*` stands for any characters."),
@@ -53,34 +53,36 @@ export const federationConfig = z.strictObject({
     .string()
     .regex(/^[\w./-]{1,8}$/u, { error: "expected 1 to 8 letters, digits, `_`, `-`, `.` or `/`" })
     .default("__")
-    .describe("What stands between prefix and name."),
+    .describe("Text between prefix and name."),
   nameLength: z
     .int()
     .min(32)
     .max(128)
     .default(64)
-    .describe("Longest name of a tool or prompt. Longer ones are cut and end in a digest."),
+    .describe("Longest name of a tool or prompt. Longer names are cut and end in a digest."),
   listing: z
     .strictObject({
       wait: durationField("3s").describe("How long a list, a handshake or a subscription waits for a server."),
-      stale: durationField("10m").describe("How long the last list of a server that fails is used instead."),
-      page: z.int().min(1).max(10_000).default(1000).describe("Most entries of one page."),
+      stale: durationField("10m").describe("How long to use the last known list of a server that fails."),
+      page: z.int().min(1).max(10_000).default(1000).describe("Maximum number of entries per page."),
       partial: z
         .enum(["allow", "refuse"])
         .default("allow")
-        .describe("Whether a list may lack a server that fails; it then says so in `_meta`."),
+        .describe("Whether a list may be served without a server that fails; `_meta` then names it."),
     })
     .prefault({})
-    .describe("How lists are put together."),
+    .describe("How lists are merged."),
   instructions: z
     .union([z.strictObject({ from: memberName.describe("Name of the server.") }), z.string()])
     .default("merged")
-    .describe("What clients get as `instructions`: `merged`, those `from` one server, or a text of your own."),
+    .describe(
+      "What clients get as `instructions`: `merged` for those of all servers, those `from` one server, or your own text.",
+    ),
   serverInfo: z
     .strictObject({
       name: z.string().min(1).describe("Name of the server."),
       version: z.string().min(1).default("1").describe("Version of the server."),
-      title: z.string().min(1).optional().describe("Its name for people."),
+      title: z.string().min(1).optional().describe("Display name."),
     })
     .optional()
     .describe("How the federation names itself. Default: the name of the route."),
@@ -94,13 +96,13 @@ const fixedValue = z
       context.addIssue({ code: "custom", message: problem.message, params: { offset: problem.offset } });
   })
   .optional()
-  .describe("Value of every call; clients do not see the argument. A string is CEL, anything else the literal value.");
+  .describe("Value for every call; clients do not see the argument. A string is CEL, anything else a literal value.");
 
 const argumentOverride = z.strictObject({
   fixed: fixedValue,
-  default: z.unknown().optional().describe("Value of calls without the argument."),
-  hide: z.boolean().default(false).describe("Whether clients neither see nor send it."),
-  description: z.string().optional().describe("What clients read about it."),
+  default: z.unknown().optional().describe("Value for calls without the argument."),
+  hide: z.boolean().default(false).describe("Hide the argument; clients cannot send it."),
+  description: z.string().optional().describe("New description of the argument."),
   enum: z.array(z.unknown()).min(1).optional().describe("The only values that clients may send."),
 });
 
@@ -114,11 +116,11 @@ export const overridesConfig = z.strictObject({
           .string()
           .regex(/^[\w./-]{1,128}$/u, { error: "is not a name: up to 128 letters, digits, `_`, `-`, `.` and `/`" })
           .optional()
-          .describe("Another name."),
-        title: z.string().optional().describe("Another name for people."),
-        description: z.string().optional().describe("Another description."),
+          .describe("New name."),
+        title: z.string().optional().describe("New display name."),
+        description: z.string().optional().describe("New description."),
         annotations: z.record(z.string(), z.unknown()).optional().describe("Hints that replace those of the server."),
-        hide: z.boolean().default(false).describe("Whether the tool is not offered."),
+        hide: z.boolean().default(false).describe("Hide the tool from clients."),
         arguments: z.record(z.string().min(1), argumentOverride).prefault({}).describe("Arguments by name."),
       }),
     )
@@ -136,7 +138,7 @@ export const viewConfig = z.strictObject({
   discovery: z
     .enum(["list", "search"])
     .default("list")
-    .describe("`search`: clients list two tools, one that finds the others by words and one that calls them."),
+    .describe("`search`: clients see two tools, one that searches for the others and one that calls them."),
   when: z
     .string()
     .superRefine((text, context) => {
@@ -145,5 +147,5 @@ export const viewConfig = z.strictObject({
         context.addIssue({ code: "custom", message: problem.message, params: { offset: problem.offset } });
     })
     .optional()
-    .describe("CEL: callers at the path of the route for whom it is true get this view; the first one that fits."),
+    .describe("CEL: if true, callers at the path of the route get this view. The first match wins."),
 });

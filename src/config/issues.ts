@@ -75,7 +75,7 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       return issue.keys.map((key) => unknownKey(path, key, tree));
     case "invalid_key": {
       const key = String(path.at(-1) ?? "");
-      const message = `\`${key}\` ${issue.issues[0]?.message ?? "cannot stand here"}`;
+      const message = `\`${key}\` ${issue.issues[0]?.message ?? "is not allowed here"}`;
       return [{ path: path.slice(0, -1), key, message }];
     }
     case "invalid_union": {

@@ -95,7 +95,7 @@ const meanings = {
 /** The `timeouts` part of the configuration. */
 export const timeoutsConfig = z.strictObject({
   body: durationField("1m").describe(
-    "Time for a client to send a request, from its first byte to the last of its body; then it is answered 408. Needs a restart.",
+    "Time for a client to send a whole request with its body; after that it gets a 408. Changes need a restart.",
   ),
   connect: durationField("10s").describe(meanings.connect),
   quick: durationField("30s").describe(meanings.quick),

@@ -241,7 +241,7 @@ function collectRoutes({ routes, upstream, mcpServers, federate }: ParsedConfig)
     problems.push(...joined.problems);
     warnings.push(...joined.warnings);
     if (Object.keys(joined.upstreams).length === 0)
-      problems.push({ path: ["federate"], message: "there are no `mcpServers` to serve as one" });
+      problems.push({ path: ["federate"], message: "needs `mcpServers`" });
     else add({ name: unnamedRoute, path: ["mcpServers"], written: { ...defaults, upstreams: joined.upstreams } });
   }
   for (const [server, target] of federate ? [] : Object.entries(mcpServers)) {
@@ -268,8 +268,7 @@ function joinServers(servers: ParsedConfig["mcpServers"]) {
   for (const [server, target] of Object.entries(servers)) {
     const path = ["mcpServers", server];
     const name = memberNameOf(server);
-    if (name === undefined)
-      problems.push({ path, message: "the name has no character that can be used in names of tools" });
+    if (name === undefined) problems.push({ path, message: "the name has no character that tool names allow" });
     else if (Object.hasOwn(upstreams, name)) problems.push({ path, message: `duplicate server name \`${name}\`` });
     else {
       if (name !== server) warnings.push({ path, message: `its names begin with \`${name}\`` });

@@ -44,7 +44,7 @@ export const routeConfig = z.strictObject({
     .record(memberName, memberConfig)
     .optional()
     .describe("Several servers behind this route, by name, instead of `upstream`. Lists follow their order."),
-  overrides: overridesConfig.prefault({}).describe("What the `upstreams` of this route offer otherwise than they say."),
+  overrides: overridesConfig.prefault({}).describe("Changes to the tools that the `upstreams` of this route offer."),
   views: z
     .record(viewName, viewConfig)
     .prefault({})

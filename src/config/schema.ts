@@ -21,7 +21,7 @@ export const configSchema = z.strictObject({
   admin: adminConfig.describe(
     "Where operators connect: `/console`, `/api/v1`, `/readyz` and `/metrics`; `false` to turn them off.",
   ),
-  auth: authConfig.prefault({}).describe("How callers are authenticated; a route can differ."),
+  auth: authConfig.prefault({}).describe("How callers are authenticated; a route can have its own."),
   policy: policyConfig.optional().describe("What callers may do and see, on routes without a `policy` of their own."),
   audit: auditConfig.optional().describe("A file for policy decisions. Default: decisions are only logged."),
   record: z
@@ -54,9 +54,9 @@ export const configSchema = z.strictObject({
   cluster: clusterConfig
     .optional()
     .describe(
-      "How this gateway and others with the same `state` hand requests to each other. Needs `state.redis` or `state.postgres`.",
+      "How gateways with the same `state` forward requests to each other. Needs `state.redis` or `state.postgres`.",
     ),
-  state: stateConfig.prefault({}).describe("What outlives the process, so that sessions survive a restart."),
+  state: stateConfig.prefault({}).describe("State that outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),
   routes: z

@@ -257,7 +257,7 @@ function warnAboutDeadline(
   const { max_retries: retries, connection_timeout_ms: timeout, retry_backoff_ms: backoff } = settings;
   const worstMs = (retries + 1) * timeout + retries * backoff;
   if (worstMs > timeLimits.budgetMs) {
-    warn("all attempts together may take longer than Kong waits; they will be cut off", {
+    warn("all attempts together may take longer than Kong waits; Kong then cancels them", {
       worst_case_ms: worstMs,
       cut_off_ms: timeLimits.budgetMs,
     });

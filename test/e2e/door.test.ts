@@ -176,7 +176,7 @@ describe("requests that are refused at the door", () => {
     await using gateway = await start(folder);
     for (let count = 0; count < 60; count++) await exchange(`${gateway.origin}/nothing/${count}`);
     await gateway.process.stop();
-    expect(gateway.process.output()).toMatch(/"repeats":50,"msg":"more requests refused alike"/u);
+    expect(gateway.process.output()).toMatch(/"repeats":50,"msg":"more requests refused for the same reason"/u);
     const { output } = await headgate("traffic", "kind:http", "--json", "-s", folder.at("traffic.sqlite"));
     expect(jsonLines(output)).toHaveLength(11);
   });

@@ -113,7 +113,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     const { type, request_id: id, request: body, response } = message;
     if (type === "control_request") {
       if (typeof id === "string" && isObject(body)) void respond(id, body);
-      else onWarning(malformed("a control request without request_id or request", JSON.stringify(message)));
+      else onWarning(malformed("the control request lacks request_id or request", JSON.stringify(message)));
       return true;
     }
     if (type === "control_response") {

@@ -165,7 +165,7 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
     }
     if (call !== undefined && !call.isOver)
       return events.message(CompactRequest.from(message), call.relatedExchange, context);
-    const text = "clients of this revision take requests only as part of a call, and this one belongs to none";
+    const text = "clients of this revision accept requests only during a call, and this one belongs to no call";
     const data = { origin: "gateway", code: "method_not_found" };
     session.respond(errorMessage(message.id, { code: -32601, message: text, data }));
     return undefined;

@@ -49,7 +49,7 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
   const servers = Object.values(config.routes)
     .flatMap(serversOf)
     .filter(({ label, route }) => values.route === undefined || [label, route.name].includes(values.route));
-  if (servers.length === 0) throw new UsageError(`there is no route \`${values.route ?? ""}\``);
+  if (servers.length === 0) throw new UsageError(`unknown route \`${values.route ?? ""}\``);
   for (const server of servers) {
     report.section(`${server.label}: ${config.secrets.redact(formatUpstream(server.route))}`);
     for (const finding of await server.examine(config, server.route, io)) report.add(finding);

@@ -66,7 +66,7 @@ export const intercept = defineCommand("intercept", async ({ values, positionals
   const isByHand = ended.signal.aborted;
   ended.abort();
   await asking;
-  io.out(isByHand ? "holding no more; what was held goes on\n" : "the gateway has ended\n");
+  io.out(isByHand ? "stopped holding; held messages were let go\n" : "the gateway has ended\n");
   return isByHand ? exitCodes.ok.code : exitCodes.failed.code;
 });
 

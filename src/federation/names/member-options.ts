@@ -6,7 +6,7 @@ export interface MemberOptions {
   readonly name: string;
   /** What its names begin with; empty for bare names. */
   readonly prefix: string;
-  /** Its name for people. */
+  /** Display name. */
   readonly title: string;
   /** Patterns of the tools that are offered; undefined for all. */
   readonly allowedTools: readonly string[] | undefined;

@@ -25,7 +25,7 @@ export interface ArgumentOverride {
   readonly fixed?: ((exchange: Exchange) => string) | undefined;
   /** The value of calls without the argument. */
   readonly default?: unknown;
-  /** Whether clients neither see nor send it. */
+  /** Hide the argument; clients cannot send it. */
   readonly hide: boolean;
   readonly description?: string | undefined;
   /** The only values that clients may send. */

@@ -80,4 +80,4 @@ export function adminListener(
   };
 }
 
-const nothingHere = "nothing is served here; there are /console, /api/v1, /readyz, /metrics, /healthz";
+const nothingHere = "nothing is served here; expected one of /console, /api/v1, /readyz, /metrics, /healthz";

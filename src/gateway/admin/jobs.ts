@@ -26,7 +26,7 @@ export function createJobs<Value>(max: number, onDropped: (value: Value) => void
     },
     get: (id) => {
       const found = jobs.get(id);
-      if (found === undefined) throw new GatewayError("not_found", `no job ${id}, or no longer`);
+      if (found === undefined) throw new GatewayError("not_found", `unknown job ${id}; it may have expired`);
       return found;
     },
   };

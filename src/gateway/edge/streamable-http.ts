@@ -377,13 +377,7 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext, session: 
     return;
   }
   if (header("accept")?.includes("text/event-stream") !== true) {
-    refuseHttp(
-      gateway,
-      route,
-      response,
-      "not_acceptable",
-      "a GET stream is text/event-stream; the Accept header must say so",
-    );
+    refuseHttp(gateway, route, response, "not_acceptable", "the Accept header of a GET must include text/event-stream");
     return;
   }
   const streams = route.streamsOf(session);
@@ -398,7 +392,7 @@ function openStream(http: HttpRequestContext, gateway: GatewayContext, session: 
   }
   const stream = resumed ?? streams.general;
   if (resumed === undefined && stream.isAttached) {
-    refuseHttp(gateway, route, response, "stream_conflict", "this session has an open GET stream already");
+    refuseHttp(gateway, route, response, "stream_conflict", "this session already has an open GET stream");
     return;
   }
   const { clock } = gateway;

@@ -125,7 +125,7 @@ export async function probeEra(deps: EraProbeDeps): Promise<ProbeVerdict> {
   } finally {
     stop();
     // What has been started for the probe serves the caller next, if it still runs.
-    if (verdict === undefined || link.release === undefined) await link.close("the era of the upstream is known");
+    if (verdict === undefined || link.release === undefined) await link.close("detected upstream era");
     else await link.release(verdict !== "modern");
   }
   return verdict;

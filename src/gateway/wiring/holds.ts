@@ -47,7 +47,7 @@ export function createHolds(heldMessages: HeldMessages, onChange: () => void): H
       const { createLiveFilter } = await import("../../recorder/filter/live.ts");
       const live = createLiveFilter(filter);
       if (!live.ok) return live;
-      if (open.size >= maxHolds) return { ok: false, problem: `${maxHolds} holds are open already; close one` };
+      if (open.size >= maxHolds) return { ok: false, problem: `${maxHolds} holds are already open; close one` };
       opened++;
       const name = `hold-${opened}`;
       const onMessage = () => pause({ timeoutMs, onTimeout, reason: filter });

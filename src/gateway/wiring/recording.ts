@@ -69,7 +69,7 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
     appendMs,
     ...(config.onFailure === "refuse" ? { loadMs: appendMs } : {}),
     onGone: (error, lost) => {
-      log.error({ ...errorFields(error), lost }, "recording was deleted or moved; a new one is begun");
+      log.error({ ...errorFields(error), lost }, "recording was deleted or moved; starting a new one");
       recorder.lose(lost);
     },
   });

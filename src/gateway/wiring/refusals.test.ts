@@ -42,11 +42,11 @@ describe("the log of refused requests", () => {
     refuse("parse_error", 2);
     expect(lines).toHaveLength(12);
     await time.advance(10_000);
-    expect(lines.slice(12)).toEqual([[50, "more requests refused alike"]]);
+    expect(lines.slice(12)).toEqual([[50, "more requests refused for the same reason"]]);
     refuse("not_found", 11);
     expect(lines).toHaveLength(23);
     refusals.close();
-    expect(lines.slice(23)).toEqual([[1, "more requests refused alike"]]);
+    expect(lines.slice(23)).toEqual([[1, "more requests refused for the same reason"]]);
     expect(time.pending()).toBe(0);
   });
 });

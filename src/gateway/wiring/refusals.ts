@@ -53,7 +53,7 @@ export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
         ...fields,
         ...(repeats === 0 ? {} : { repeats }),
       },
-      repeats === 0 ? "request refused" : "more requests refused alike",
+      repeats === 0 ? "request refused" : "more requests refused for the same reason",
     );
     recording?.onRefused({ status, reason, ...(repeats === 0 ? {} : { repeats }) }, code, {
       id,

@@ -50,7 +50,7 @@ function sealsIn(folder: string | undefined, log: Logger): Seals | undefined {
     return createSeals([readOrCreateKey(join(folder, keyFile))]);
   } catch (error) {
     const fields = errorFields(GatewayError.from(error));
-    log.warn({ folder, ...fields }, "cannot keep a key in the state folder; sessions end with this process");
+    log.warn({ folder, ...fields }, "cannot store a key in the state folder; sessions end with this process");
     return undefined;
   }
 }
@@ -68,7 +68,7 @@ function keptIn(
     return { ended, journal: openStreamJournal(folder, node, wall), taskOwners };
   } catch (error) {
     const fields = errorFields(GatewayError.from(error));
-    log.warn({ folder, ...fields }, "cannot keep ended sessions in the state folder; a restart forgets them");
+    log.warn({ folder, ...fields }, "cannot store ended sessions in the state folder; a restart forgets them");
     return undefined;
   }
 }

@@ -25,7 +25,7 @@ export function readOrCreateKey(file: string): Buffer {
     unlinkSync(written);
   }
   const created = readKey(file);
-  if (created === undefined) throw new Error(`${file}: the key file has vanished`);
+  if (created === undefined) throw new Error(`${file}: the key file was deleted`);
   return created;
 }
 
@@ -38,7 +38,7 @@ function readKey(file: string): Buffer | undefined {
     throw error;
   }
   const key = Buffer.from(text.trim(), "base64url");
-  if (key.length !== keyBytes) throw new Error(`${file}: not a key; delete the file to begin with a new one`);
+  if (key.length !== keyBytes) throw new Error(`${file}: not a key; delete the file to create a new one`);
   makePrivate([file]);
   return key;
 }

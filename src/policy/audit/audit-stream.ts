@@ -218,7 +218,7 @@ export const auditConfig = z.strictObject({
     .int()
     .min(1024)
     .default(8_388_608)
-    .describe("Most bytes waiting to be written; decisions beyond that are dropped and counted."),
+    .describe("Maximum bytes waiting to be written; decisions beyond that are dropped and counted."),
   onFailure: z
     .enum(["drop", "refuse"])
     .default("drop")

@@ -56,7 +56,7 @@ export const authZenConfig = z
       .int()
       .min(1)
       .default(65_536)
-      .describe("Most bytes of arguments to send; calls with more are refused."),
+      .describe("Maximum bytes of arguments to send; calls with more are refused."),
     mappings: z
       .record(z.string().min(1), mapping)
       .default({})
@@ -82,7 +82,7 @@ export const authZenConfig = z
       .regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, { error: "is not a JSON Pointer such as `/reason_user/en`" })
       .optional()
       .describe("JSON Pointer into the `context` of a denial, to the message for the agent."),
-    maxBatch: z.int().min(1).max(1000).default(100).describe("Most decisions per evaluation request."),
+    maxBatch: z.int().min(1).max(1000).default(100).describe("Maximum number of decisions per evaluation request."),
     connectionTimeout: durationField("2s").describe("Time limit for one attempt."),
     connectionKeepalive: durationField("60s").describe("How long idle connections are kept open."),
     retries: z.int().min(0).max(10).default(1).describe("Retries after a network failure or a 5xx status."),
@@ -91,7 +91,7 @@ export const authZenConfig = z
     circuitBreakerPause: durationField("10s").describe("How long the breaker stays open without a `Retry-After`."),
     cache: z
       .strictObject({
-        entries: z.int().min(0).default(10_000).describe("Most cached decisions; 0 disables the cache."),
+        entries: z.int().min(0).default(10_000).describe("Maximum number of cached decisions; 0 disables the cache."),
         ttl: anyDuration.prefault(0).describe("How long to cache a decision that has no `Cache-Control: max-age`."),
         maxAge: durationField("5m").describe("Upper limit for `Cache-Control: max-age`."),
       })

@@ -1,5 +1,4 @@
-import { applyChange } from "../../core/interceptors/inspected-message.ts";
-import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { pointerTo } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";

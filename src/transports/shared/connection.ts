@@ -279,7 +279,7 @@ class SharedConnection {
       this.#serverRequests.set(request.id.key, only);
       only.receiveUnaddressed(request, true);
     } else {
-      const text = "several clients share this server, and the request does not say which one it is for";
+      const text = "several clients share this server, and the request does not say which one it addresses";
       const data = { origin: "gateway", code: "method_not_found" };
       const code = errorTable.method_not_found.jsonrpc ?? -32603;
       this.#respond(errorMessage(request.id, { code, message: text, data }));

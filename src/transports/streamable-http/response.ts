@@ -274,10 +274,10 @@ export function retryAfterOf(headers: ResponseHeaders, now: () => number = Date.
 /** An upstream that is busy says so to the client too, with the time to wait. */
 function upstreamBusyError(status: 429 | 503, headers: ResponseHeaders): GatewayError {
   const retryAfter = retryAfterOf(headers);
-  const wait = retryAfter === undefined ? "try again later" : `come back in ${retryAfter} s`;
+  const wait = retryAfter === undefined ? "try again later" : `retry in ${retryAfter} s`;
   const details = { upstreamStatus: status, ...(retryAfter === undefined ? {} : { retryAfter }) };
   return status === 429
-    ? new GatewayError("rate_limited", `the upstream takes no more requests now; ${wait}`, { details })
+    ? new GatewayError("rate_limited", `the upstream accepts no more requests at the moment; ${wait}`, { details })
     : new GatewayError("overloaded", `the upstream is unavailable; ${wait}`, { details });
 }
 

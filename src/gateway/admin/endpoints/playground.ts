@@ -133,7 +133,7 @@ function targetOf(
   const { routes } = deps.config();
   const found = Object.hasOwn(routes, route) ? routes[route] : undefined;
   if (found === undefined)
-    throw new GatewayError("not_found", `no route ${route}; there are ${Object.keys(routes).join(", ")}`);
+    throw new GatewayError("not_found", `unknown route ${route}; expected one of ${Object.keys(routes).join(", ")}`);
   const local = deps.localUrl();
   if (local === undefined)
     throw new GatewayError("not_found", "the gateway does not listen where the console can call it");

@@ -156,7 +156,7 @@ function routeOf(name: string, { config }: AdminDeps): RouteConfig {
   const { routes } = config();
   const route = Object.hasOwn(routes, name) ? routes[name] : undefined;
   if (route === undefined)
-    throw new GatewayError("not_found", `no route ${name}; there are ${Object.keys(routes).join(", ")}`);
+    throw new GatewayError("not_found", `unknown route ${name}; expected one of ${Object.keys(routes).join(", ")}`);
   return route;
 }
 

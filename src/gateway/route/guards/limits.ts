@@ -23,9 +23,9 @@ type RateScope = "principal" | "session" | "method";
 const freeMethods: ReadonlySet<string> = new Set(["notifications/progress", "notifications/cancelled"]);
 
 const wording: Readonly<Record<RateScope, string>> = {
-  principal: "this caller",
-  session: "this session",
-  method: "this method by this caller",
+  principal: "from this caller",
+  session: "in this session",
+  method: "of this method from this caller",
 };
 
 /**
@@ -89,7 +89,7 @@ function rateRefusal(
 ): GatewayError | undefined {
   if (buckets === undefined || bucket === undefined || bucket.tokens >= 1) return undefined;
   const retryAfter = Math.max(1, Math.ceil(buckets.waitMs(bucket) / 1000));
-  const text = `too many messages of ${wording[scope]}; come back in ${retryAfter} s`;
+  const text = `too many messages ${wording[scope]}; retry in ${retryAfter} s`;
   return new GatewayError("rate_limited", text, { details: { scope, retryAfter } });
 }
 
@@ -122,7 +122,7 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
       const { total, perPrincipal } = limits;
       if (!callers.add(caller, perPrincipal)) {
         const details = { current: perPrincipal, limit: perPrincipal, retryAfter: concurrencyRetryAfter };
-        return new GatewayError("rate_limited", "too many requests of this caller are running", { details });
+        return new GatewayError("rate_limited", "this caller has too many requests in flight", { details });
       }
       if (size >= total) {
         callers.remove(caller);

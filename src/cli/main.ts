@@ -1,14 +1,11 @@
-import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { enableCompileCache } from "node:module";
 import { constants } from "node:os";
-import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
-
-import type { Environment } from "../config/substitute.ts";
-import { isProgram } from "./find-program.ts";
-import { packageVersion, type ServingIo } from "./io.ts";
+import { startCompileCache } from "./compile-cache.ts";
+import { ownCommand } from "./own-command.ts";
 import { widthOf } from "./text-layout.ts";
+import { packageVersion, type ServingIo } from "./io.ts";
 
 /** How long a gateway that has ended waits for its last writes. */
 const lastWritesMs = 2000;
@@ -152,51 +149,4 @@ function hasTerminal(): boolean {
   } catch {
     return false;
   }
-}
-
-/** The command that starts Headgate for this user, to be shown in messages: as it was started, if that is known. */
-export function ownCommand(env: Environment, script: string): string {
-  const isOwnPackage = env["npm_package_name"] === "headgate" && env["npm_lifecycle_event"] !== "npx";
-  if (isOwnPackage && env["npm_command"] !== "exec" && env["npm_lifecycle_event"] !== undefined)
-    return "npm run -s headgate --";
-  if (env["npm_command"] === "exec" || /[/\\](?:_npx|node_modules)[/\\]/u.test(script)) return "npx headgate";
-  return isProgram("headgate", env) ? "headgate" : `node ${script}`;
-}
-
-/** Write permission of group and others. */
-const writableByOthers = 0o022;
-
-/**
- * Keeps compiled code for the next start, which is then a fifth faster. It goes into a folder that only the user can
- * write to, not into the temporary folder that Node would use: code planted there would run in the gateway. Without
- * such a folder there is no cache. `NODE_DISABLE_COMPILE_CACHE=1` turns it off.
- */
-function startCompileCache(env: Environment): void {
-  const folder = cacheFolder(env);
-  if (folder !== undefined && createPrivateFolder(folder)) enableCompileCache(folder);
-}
-
-/** The folder of the cache; undefined if the user has no home. */
-export function cacheFolder(env: Environment): string | undefined {
-  const home = env["HOME"] ?? "";
-  const place = [env["XDG_CACHE_HOME"], env["LOCALAPPDATA"], home === "" ? "" : join(home, ".cache")].find(
-    (path) => path !== undefined && path !== "",
-  );
-  return place === undefined ? undefined : join(place, "headgate", "compiled");
-}
-
-/** Creates the folder; false if somebody else can write to it or replace it. */
-export function createPrivateFolder(folder: string): boolean {
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    return [folder, dirname(folder)].every(isPrivate);
-  } catch {
-    return false;
-  }
-}
-
-function isPrivate(folder: string): boolean {
-  const { uid, mode } = statSync(folder);
-  // Windows has neither, and its profile folders are private.
-  return process.getuid === undefined || (uid === process.getuid() && (mode & writableByOthers) === 0);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ownCommand } from "./main.ts";
+import { ownCommand } from "./own-command.ts";
 
 describe("the command that this user has", () => {
   const inCheckout = { npm_package_name: "headgate", npm_command: "run", npm_lifecycle_event: "headgate" };

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { cacheFolder, createPrivateFolder } from "./main.ts";
+import { cacheFolder, createPrivateFolder } from "./compile-cache.ts";
 
 let folder = "";
 beforeEach(() => {

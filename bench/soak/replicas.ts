@@ -1,5 +1,5 @@
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { delay } from "../../src/lib/timeout.ts";
+import { sleep } from "../../src/lib/timeout.ts";
 import { systemTimer } from "../../src/lib/clock.ts";
 import { type LegacySession, openSession, toolCall } from "../../test/support/legacy-session.ts";
 import { legacyUpstream } from "../../test/support/legacy-upstream.ts";
@@ -62,7 +62,7 @@ export async function replicaRows(_rig: Rig, { isJudged }: MemoryPlan): Promise<
   }
   judge(`${size.kills} times kill -9`, load.take());
   await redis.stop();
-  await delay(size.awayMs, systemTimer);
+  await sleep(size.awayMs, systemTimer);
   await redis.start();
   judge(`${size.awayMs / 1000} s without the store`, load.take());
   await load.stop();
@@ -109,7 +109,7 @@ function startCalling(sessions: readonly LegacySession[]) {
   const calling = sessions.map(async (session) => {
     while (!isOver) {
       await call(session);
-      await delay(pauseMs, systemTimer);
+      await sleep(pauseMs, systemTimer);
     }
   });
   return {

@@ -140,7 +140,7 @@ export interface FoundPrincipal {
 }
 
 /** The caller that has an id; undefined if no authenticator gives such an id. */
-export function findById(forms: readonly PrincipalForm[], id: string): FoundPrincipal | undefined {
+export function findPrincipal(forms: readonly PrincipalForm[], id: string): FoundPrincipal | undefined {
   for (const form of forms) {
     const name = id.startsWith(form.prefix) ? id.slice(form.prefix.length) : undefined;
     if (name !== undefined && form.isName(name)) return { id, name, form };

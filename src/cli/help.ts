@@ -1,8 +1,6 @@
 import { closestName } from "../lib/closest-name.ts";
 import type { CommandOption } from "./command-line.ts";
-import { type Command, commandGroups, type CommandName, commands, exitCodes, isCommandName } from "./commands.ts";
-import { defineCommand, UsageError } from "./define-command.ts";
-import { type CliIo, packageVersion } from "./io.ts";
+import { commandGroups, commands, exitCodes, isCommandName, type Command, type CommandName } from "./commands.ts";
 import { table, textWidth, wrap } from "./text-layout.ts";
 
 /** Commands that people try first, and what they are called here. */
@@ -128,63 +126,4 @@ function formatExamples(list: Command["examples"], columns: number): string {
 /** Backticks are for the reference page only. */
 function withoutBackticks(text: string): string {
   return text.replaceAll("`", "");
-}
-
-/** `headgate man`: prints the manual page, made from the same table as the help. */
-export const man = defineCommand("man", async ({ positionals }, io: CliIo) => {
-  if (positionals.length > 0) throw new UsageError("takes no arguments");
-  io.out(manPage());
-  return Promise.resolve(exitCodes.ok.code);
-});
-
-function manPage(): string {
-  const names = commandGroups.flatMap((group) => group.names);
-  return [
-    `.TH HEADGATE 1 "" "headgate ${packageVersion()}" "User Commands"`,
-    ".SH NAME",
-    String.raw`headgate \- an MCP gateway between AI agents and their tools`,
-    ".SH SYNOPSIS",
-    ...names.flatMap((name) => commands[name].usage.flatMap((usage) => [`.B headgate`, roff(usage), ".br"])),
-    ".SH COMMANDS",
-    ...names.flatMap(section),
-    "",
-  ].join("\n");
-}
-
-function section(name: CommandName): readonly string[] {
-  const command: Command = commands[name];
-  return [
-    `.SS ${name}`,
-    ...command.about.flatMap((paragraph) => [roff(paragraph), ".PP"]),
-    ...Object.entries(command.options).flatMap(([option, spec]) => [
-      ".TP",
-      `.B ${roff(optionLabel(option, spec))}`,
-      roff(spec.text),
-    ]),
-    ".PP",
-    "Examples:",
-    ...command.examples.flatMap(({ text, command: line }) => [
-      ".PP",
-      roff(text),
-      ".PP",
-      ".RS",
-      ".nf",
-      roff(line),
-      ".fi",
-      ".RE",
-    ]),
-    ".PP",
-    "Exit codes:",
-    ...exitRows(command).flatMap(([code, text]) => [".TP", `.B ${code}`, roff(text)]),
-  ];
-}
-
-/** Text for roff: a dash is a minus, a backslash is itself, and no line begins with a command. */
-function roff(text: string): string {
-  return text
-    .replaceAll("`", "")
-    .replaceAll("\\", String.raw`\e`)
-    .replaceAll("-", String.raw`\-`)
-    .replaceAll("…", "...")
-    .replace(/^(?=[.'])/u, String.raw`\&`);
 }

@@ -30,7 +30,7 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   resources: async () => (await import("./client/resources.ts")).resources,
   prompts: async () => (await import("./client/prompts.ts")).prompts,
   completion: async () => (await import("./completion.ts")).completion,
-  man: async () => (await import("./help.ts")).man,
+  man: async () => (await import("./man-page.ts")).man,
   call: async () => (await import("./client/call.ts")).call,
 };
 

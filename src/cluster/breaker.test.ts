@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { createBreaker } from "./breaker.ts";
+import { createStoreBreaker } from "./breaker.ts";
 
 function bench() {
   let now = 0;
   const changes: boolean[] = [];
-  const breaker = createBreaker({ now: () => now, onChange: (isUp) => changes.push(isUp) });
+  const breaker = createStoreBreaker({ now: () => now, onChange: (isUp) => changes.push(isUp) });
   const isOpen = (): boolean => {
     try {
       breaker.check();

@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 
 /** Stops asking for something that does not answer. */
-export interface Breaker {
+export interface StoreBreaker {
   /** Throws while it is open. */
   check(): void;
   succeeded(): void;
@@ -12,10 +12,10 @@ const failuresToOpen = 3;
 const openMs = 1000;
 
 /** Creates a breaker that opens for a second after three failures in a row; then one attempt decides. */
-export function createBreaker(options: {
+export function createStoreBreaker(options: {
   readonly now: () => number;
   readonly onChange: (isUp: boolean, reason: string) => void;
-}): Breaker {
+}): StoreBreaker {
   let failures = 0;
   let openUntil = Number.NEGATIVE_INFINITY;
   let isUp = true;

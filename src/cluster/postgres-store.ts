@@ -5,7 +5,7 @@ import { GatewayError } from "../errors.ts";
 import type { SharedStore, SharedStoreOptions } from "./shared-store.ts";
 import { commandMs, connectMs, createStoreAccess, leaseMs } from "./store-access.ts";
 
-export interface PostgresStoreOptions extends SharedStoreOptions {
+export interface SharedPostgresOptions extends SharedStoreOptions {
   /** Connection string. */
   readonly url: string;
 }
@@ -44,7 +44,7 @@ const noticeSeconds = 10;
 const cleanUpEvery = 60;
 
 /** Opens a store on PostgreSQL, with tables of its own. */
-export function openPostgresStore(options: PostgresStoreOptions): SharedStore {
+export function openSharedPostgres(options: SharedPostgresOptions): SharedStore {
   const { node, advertise, clock, events } = options;
   const peers = new Map<string, string>();
   const access = createStoreAccess(options);

@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../lib/clock.ts";
 import { settlesWithin } from "../lib/timeout.ts";
-import { createBreaker } from "./breaker.ts";
+import { createStoreBreaker } from "./breaker.ts";
 import type { SharedStoreEvents } from "./shared-store.ts";
 
 /** A gateway that has not renewed its lease for this long has ended. */
@@ -35,7 +35,7 @@ export function createStoreAccess(deps: {
   readonly events: Pick<SharedStoreEvents, "changed">;
 }): StoreAccess {
   const { clock, setTimer, events } = deps;
-  const breaker = createBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
+  const breaker = createStoreBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
   const answered = Promise.withResolvers<void>();
   answered.promise.catch(() => {});
   let stopTimer: (() => void) | undefined;

@@ -3,12 +3,12 @@ import { BoundedMap } from "../lib/bounded-map.ts";
 import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
-import { createTurnstile } from "../lib/turnstile.ts";
+import { createTurnLimiter } from "../lib/turn-limiter.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { AdvertisedNames, type NamedKind, type Resolution, type Target } from "./names/advertised-names.ts";
-import { capabilityOf, createEntryReader, definitionKey, type EntryReader } from "./lists/catalogue-entries.ts";
+import { capabilityOf, createEntryReader, catalogueKey, type EntryReader } from "./lists/catalogue-entries.ts";
 import { createListCursors, type ListCursors } from "./lists/list-cursor.ts";
 import { type ListFacts, listFacts } from "./names/list-facts.ts";
 import type { Degraded } from "./lists/list-filler.ts";
@@ -63,7 +63,7 @@ export class Federation {
   /** What members said about themselves when they were last reached. */
   readonly facts = new Map<string, ServerFacts>();
   /** A change of a member is checked for every session. */
-  readonly turn = createTurnstile();
+  readonly turn = createTurnLimiter();
   /** Tells which changes of lists a caller can see; undefined where no policy decides. */
   filterList: FilterList | undefined;
   /** The link of all modern requests, and those of sessions. */
@@ -177,7 +177,7 @@ export class Federation {
       const resolution = this.names.resolve(kind, name);
       if (resolution.type !== "target") return undefined;
       const { target } = resolution;
-      const definition = kind === "tool" ? this.#definitions.get(definitionKey(target.member, target.name)) : undefined;
+      const definition = kind === "tool" ? this.#definitions.get(catalogueKey(target.member, target.name)) : undefined;
       return definition === undefined ? target : { ...target, definition };
     }
     const member = this.uris.ownerOf(principal, name);

@@ -12,7 +12,7 @@ import type {
 import { createFixedSecret } from "./engine-pool.ts";
 import { createPdk } from "./pdk.ts";
 import type { PhaseEnd } from "./phase-event.ts";
-import { createAccessHandler, createPhaseLog, createResponseHandler, type PhaseDeps } from "./phases.ts";
+import { createAccessHandler, createKongPhaseLog, createResponseHandler, type KongPhaseDeps } from "./phases.ts";
 
 interface Asked {
   readonly facts: HttpRequestFacts | HttpResponseFacts;
@@ -47,7 +47,7 @@ async function run(
     readonly hasResponsePhase?: boolean;
     readonly withMcp?: boolean;
     readonly kit?: Readonly<Record<string, unknown>>;
-    readonly deps?: Partial<PhaseDeps>;
+    readonly deps?: Partial<KongPhaseDeps>;
     /** Has the phase clean up after a failure instead of running it. */
     readonly isFailed?: boolean;
   } = {},
@@ -55,7 +55,7 @@ async function run(
   const calls: (readonly [string, ...unknown[]])[] = [];
   const asked: Asked[] = [];
   const lines: SidebandLogEntry[] = [];
-  const phaseLog = createPhaseLog((entry) => lines.push(entry));
+  const phaseLog = createKongPhaseLog((entry) => lines.push(entry));
   const decide = async (question: Asked): Promise<RequestOutcome | ResponseOutcome> => {
     asked.push(question);
     for (const entry of options.logs ?? []) phaseLog.write(entry);
@@ -312,7 +312,7 @@ describe("the response phase", () => {
 describe("the log of phases", () => {
   it("keeps apart what phases log that run at the same time, and loses nothing of one that fails", async () => {
     const lines: SidebandLogEntry[] = [];
-    const log = createPhaseLog((line) => lines.push(line));
+    const log = createKongPhaseLog((line) => lines.push(line));
     const gate = Promise.withResolvers<void>();
     const reported: string[] = [];
     const kong = createPdk((_name, [text]) => {

@@ -24,10 +24,10 @@ import {
 } from "./phase-facts.ts";
 
 /** What both phases of a configured plugin need. */
-export interface PhaseDeps extends StoredParts {
+export interface KongPhaseDeps extends StoredParts {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
-  readonly phaseLog: PhaseLog;
+  readonly phaseLog: KongPhaseLog;
   /** How long one decision may take. */
   readonly budgetMs: number;
   /** The longest body that is judged; 0 for no limit. */
@@ -39,7 +39,7 @@ export interface PhaseDeps extends StoredParts {
 }
 
 /** The access phase: has the request decided, then applies the changes or answers the client. */
-export function createAccessHandler(deps: PhaseDeps): PhaseHandler {
+export function createAccessHandler(deps: KongPhaseDeps): PhaseHandler {
   const { engine, secret, phaseLog, budgetMs, maxBodyBytes, hasResponseHandler } = deps;
 
   async function refuse(kong: PdkCall, status: number, msg: string, fields?: LogFields): Promise<PhaseEnd> {
@@ -141,7 +141,7 @@ function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
 }
 
 /** The response phase: has the upstream's response decided, and sends the client the outcome. */
-export function createResponseHandler(deps: PhaseDeps): PhaseHandler {
+export function createResponseHandler(deps: KongPhaseDeps): PhaseHandler {
   const { engine, secret, phaseLog, budgetMs, maxBodyBytes } = deps;
 
   /** Answers without a decision; nothing of the upstream's response is left. */
@@ -205,7 +205,7 @@ function exitWith(exit: PhaseExit): PhaseEnd {
 type LogFields = Readonly<Record<string, unknown>>;
 
 function entryOf(
-  { logHead: { plugin, service_url } }: PhaseDeps,
+  { logHead: { plugin, service_url } }: KongPhaseDeps,
   phase: PhaseName,
   level: "warn" | "error",
   msg: string,
@@ -215,7 +215,7 @@ function entryOf(
 }
 
 /** Routes the engine's log entries: warnings and errors to Kong's log, the rest to this process's (PA-138). */
-export interface PhaseLog {
+export interface KongPhaseLog {
   /** Logs one entry of the engine. */
   readonly write: (entry: SidebandLogEntry) => void;
   /** Runs part of a phase and captures what it logs for Kong. */
@@ -232,7 +232,7 @@ interface PhaseRecord {
  * Makes a log for phases that run concurrently. The engine has one log for all of them; the asynchronous context tells
  * which phase an entry belongs to. `line` gets the entries that are not for Kong.
  */
-export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLog {
+export function createKongPhaseLog(line: (entry: SidebandLogEntry) => void): KongPhaseLog {
   const current = new AsyncLocalStorage<SidebandLogEntry[]>();
   return {
     write(entry) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { HttpPolicyEngine } from "../policy/sideband/contract.ts";
 import { createInstanceFactory, type InstanceConfig } from "./plugin-definition.ts";
-import { createPhaseLog } from "./phases.ts";
+import { createKongPhaseLog } from "./phases.ts";
 import { createFixedSecret } from "./engine-pool.ts";
 
 const engine: HttpPolicyEngine = {
@@ -24,7 +24,7 @@ function start(accessOnly: boolean) {
       },
       counts: () => ({ engines: 0, breakers: 0 }),
     },
-    phaseLog: createPhaseLog(() => {}),
+    phaseLog: createKongPhaseLog(() => {}),
     log: { warn: (message) => warnings.push(message), error: () => {} },
   });
   const make = (changes: object = {}) =>

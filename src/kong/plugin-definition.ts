@@ -10,7 +10,7 @@ import {
 import type { EnginePool } from "./engine-pool.ts";
 import { isMap } from "./frames.ts";
 import type { PhaseName } from "./phase-event.ts";
-import { createAccessHandler, createResponseHandler, type PhaseDeps, type PhaseLog } from "./phases.ts";
+import { createAccessHandler, createResponseHandler, type KongPhaseDeps, type KongPhaseLog } from "./phases.ts";
 import { type InstanceRequest, type PluginInstance, type ServerLog, timeLimits } from "./plugin-server.ts";
 
 /**
@@ -206,7 +206,7 @@ function referenceOf(config: Readonly<Record<string, unknown>>): string | undefi
 /** What instances need. */
 export interface PluginDeps extends PluginVariant {
   readonly engines: EnginePool;
-  readonly phaseLog: PhaseLog;
+  readonly phaseLog: KongPhaseLog;
   readonly log: ServerLog;
 }
 
@@ -226,7 +226,7 @@ export function createInstanceFactory(options: PluginDeps): (request: InstanceRe
     const lease = engines.lease(
       accessOnly ? { ...config, settings: { ...settings, skip_response_phase: true } } : config,
     );
-    const tools: PhaseDeps = {
+    const tools: KongPhaseDeps = {
       engine: lease.engine,
       secret: lease.secret,
       phaseLog,

@@ -7,7 +7,7 @@ import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideban
 import { createEnginePool } from "./engine-pool.ts";
 import { createInstanceFactory, pluginIdentity, type PluginVariant } from "./plugin-definition.ts";
 import { listenOnSocket } from "./unix-listener.ts";
-import { createPhaseLog } from "./phases.ts";
+import { createKongPhaseLog } from "./phases.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
 /** What the server needs. */
@@ -39,7 +39,7 @@ const checkReplacedMs = 10_000;
 export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { socket, pid, clock, setTimer, writeLine, accessOnly } = options;
   const log = createServerLog(writeLine);
-  const phaseLog = createPhaseLog((entry) => writeLine(JSON.stringify(entry)));
+  const phaseLog = createKongPhaseLog((entry) => writeLine(JSON.stringify(entry)));
   const engines = createEnginePool({
     createEngine: options.createEngine,
     engineDeps: { clock, setTimer, log: phaseLog.write, telemetry: options.telemetry },

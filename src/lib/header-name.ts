@@ -29,10 +29,13 @@ const managedHeaders: ReadonlySet<string> = new Set([
   "last-event-id",
 ]);
 
-/** The name of a header that may be configured or forwarded; lower-case once parsed. */
-export const headerName = z
+/** The name of any header. */
+export const anyHeaderName = z
   .string()
-  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" })
+  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
+
+/** The name of a header that may be configured or forwarded; lower-case once parsed. */
+export const headerName = anyHeaderName
   .transform((name) => name.toLowerCase())
   .refine((name) => !managedHeaders.has(name) && !name.startsWith("mcp-"), {
     error: "is a header that the gateway sets itself",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { delay, settlesWithin } from "./timeout.ts";
+import { sleep, settlesWithin } from "./timeout.ts";
 
 /** Timers that fire when told to. */
 function createTimers() {
@@ -38,7 +38,7 @@ describe("settlesWithin", () => {
 describe("delay", () => {
   it("resolves when its timer fires", async () => {
     const { setTimer, fire } = createTimers();
-    const waiting = delay(10, setTimer);
+    const waiting = sleep(10, setTimer);
     fire();
     await expect(waiting).resolves.toBeUndefined();
   });

@@ -1,7 +1,7 @@
 import type { SetTimer } from "./clock.ts";
 
 /** Resolves after some milliseconds. */
-export function delay(milliseconds: number, setTimer: SetTimer): Promise<void> {
+export function sleep(milliseconds: number, setTimer: SetTimer): Promise<void> {
   return new Promise((resolve) => {
     setTimer(milliseconds, resolve);
   });

@@ -13,7 +13,7 @@ import type { Records } from "./entity/records.ts";
 import { createTypedRecords, type TypedRecords } from "./entity/typed-records.ts";
 import type { HttpEdge, IdentifyRequest, PeerDetails } from "./http/contract.ts";
 import { createHttpEdge } from "./http/edge.ts";
-import { refuseRequest } from "./http/refusal.ts";
+import { httpRefusal } from "./http/refusal.ts";
 import { type ExtendContext, openStdio, type StdioSession, type StdioStreams } from "./mcp/mcp-server.ts";
 import { detectEnvironment, type EnvironmentVariables, loadSettings } from "./settings/load-settings.ts";
 import type { KitEnvironment, KitSettings, KitSettingsInput } from "./settings/settings.ts";
@@ -164,7 +164,7 @@ export async function assembleKit(
     ...edge,
     settings: () => core.settings(),
     warnings,
-    fetch: async (request, peer) => (await edge.handle(request, peer)) ?? refuseRequest("not_found"),
+    fetch: async (request, peer) => (await edge.handle(request, peer)) ?? httpRefusal("not_found"),
     serveStdio: (streams) => {
       const session = openStdio(core, log, streams);
       stdioSessions.add(session);

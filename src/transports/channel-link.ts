@@ -1,7 +1,7 @@
 import type { Exchange, TransportContext } from "../core/exchange.ts";
 import { noReply, type Reply } from "../core/pipeline.ts";
 import { GatewayError } from "../errors.ts";
-import { createSerialQueue, type SerialQueue } from "../lib/serial-queue.ts";
+import { createSerialQueue, type SerialQueue } from "./serial-queue.ts";
 import { type ClientIdRewriter, createIdRewriter, type IdRewriter } from "../protocol/ids/id-rewriter.ts";
 import { type Message, messageBytes, type ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";

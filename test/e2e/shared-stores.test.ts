@@ -1,7 +1,7 @@
 // What gateways share, on every store that there is: real servers, which stop, freeze and come back.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { openPostgresStore } from "../../src/cluster/postgres-store.ts";
+import { openSharedPostgres } from "../../src/cluster/postgres-store.ts";
 import { openRedisStore } from "../../src/cluster/redis-store.ts";
 import type { SharedStore, SharedStoreOptions } from "../../src/cluster/shared-store.ts";
 import { systemClock, systemTimer } from "../../src/lib/clock.ts";
@@ -37,7 +37,7 @@ const kinds: readonly (readonly [string, () => Promise<StoreServer>])[] = [
     async () => {
       const server = await startPostgres();
       const url = server.connectionString;
-      return { ...server, state: { postgres: url }, open: (options) => openPostgresStore({ ...options, url }) };
+      return { ...server, state: { postgres: url }, open: (options) => openSharedPostgres({ ...options, url }) };
     },
   ],
 ];

@@ -11,6 +11,16 @@ const { scripts } = JSON.parse(readFileSync(resolve(root, "package.json"), "utf8
   scripts: Record<string, string>;
 };
 
+/** Lints one file by the rules of this repository, as if it stood there. */
+async function lintPlanted(file: string, text: string, options: readonly string[] = []) {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-lint-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  copyFileSync(join(root, ".oxlintrc.json"), join(folder, ".oxlintrc.json"));
+  mkdirSync(join(folder, dirname(file)), { recursive: true });
+  writeFileSync(join(folder, file), text);
+  return runTool(["oxlint", ...options], { cwd: folder });
+}
+
 describe("the checks of this repository", () => {
   it("[SC-096] have a documented command that runs the suite of the parser alone", () => {
     expect(scripts["test:protocol"]).toBe("vitest run --project unit src/protocol");
@@ -28,19 +38,27 @@ describe("the checks of this repository", () => {
   it.each(["src/protocol/planted.ts", "src/protocol/planted.test.ts", "test/e2e/planted.test.ts"])(
     "[SC-096] fail on a mere warning in %s",
     async (file) => {
-      const folder = mkdtempSync(join(tmpdir(), "headgate-lint-"));
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-      copyFileSync(join(root, ".oxlintrc.json"), join(folder, ".oxlintrc.json"));
-      mkdirSync(join(folder, dirname(file)), { recursive: true });
-      writeFileSync(join(folder, file), "export const planted = 1;\nexport default planted;\n");
+      const planted = "export const planted = 1;\nexport default planted;\n";
       // The one rule that this file breaks is turned down to a warning.
-      const { exitCode, output } = await runTool(["oxlint", "-W", "import/no-default-export"], {
-        cwd: folder,
-      });
+      const { exitCode, output } = await lintPlanted(file, planted, ["-W", "import/no-default-export"]);
       expect(output).toContain("Found 1 warning and 0 errors");
       expect(exitCode).not.toBe(0);
     },
   );
+
+  it.each([
+    ["a file of more than 500 lines", Array.from({ length: 501 }, (_, index) => `export const planted${index} = 1;`)],
+    [
+      "a function of more than 120 lines",
+      ["export function planted(): void {", ...Array.from({ length: 120 }, () => "  void 0;"), "}"],
+    ],
+  ])("fail on %s", async (_what, lines) => {
+    const { output, exitCode } = await lintPlanted("src/protocol/planted.ts", `${lines.join("\n")}\n`);
+    expect(output).toMatch(/max-lines/u);
+    expect(exitCode).not.toBe(0);
+    const shorter = await lintPlanted("src/protocol/planted.ts", `${lines.toSpliced(1, 2).join("\n")}\n`);
+    expect(shorter.output).not.toMatch(/max-lines/u);
+  });
 
   it("[SC-096] are run by CI through the command of the README", () => {
     const command = "npm install && npm test";

@@ -1,6 +1,6 @@
 import { systemTimer } from "../../lib/clock.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { delay } from "../../lib/timeout.ts";
+import { sleep } from "../../lib/timeout.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import type { ControlBridge } from "../control/control-bridge.ts";
 import type { ControlChannel } from "../control/control-channel.ts";
@@ -151,7 +151,7 @@ export function createAgentServers({ channel, bridge, initial, onWarning }: Agen
         const found = (await status()).find(({ name }) => name === key);
         if (found?.status === "connected") return found;
         if (found?.status === "failed" || performance.now() > deadline) throw notReady(key, found);
-        await delay(pollMs, systemTimer);
+        await sleep(pollMs, systemTimer);
       }
     },
   };

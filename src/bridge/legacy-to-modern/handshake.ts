@@ -99,7 +99,7 @@ export function parseDiscoverResult(answer: Message | undefined): ModernServerFa
 }
 
 /** The JSON text of the `initialize` result; `name` stands for a server that did not name itself. */
-export function formatInitializeResult(client: ClientFacts, server: ModernServerFacts, name: string): string {
+export function bridgedInitializeResult(client: ClientFacts, server: ModernServerFacts, name: string): string {
   const info = server.serverInfo ?? JSON.stringify({ name, version: "unknown" });
   const instructions = server.instructions === undefined ? "" : `,"instructions":${server.instructions}`;
   return (

@@ -13,7 +13,7 @@ import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { type ClientCall, type ClientCallDeps, type RoundTripLimits, runCall } from "./call.ts";
 import {
   type ClientFacts,
-  formatInitializeResult,
+  bridgedInitializeResult,
   hasCapability,
   type ModernServerFacts,
   parseDiscoverResult,
@@ -28,7 +28,7 @@ import {
   toModernExchange,
   toModernRequest,
   withoutPause,
-  withParameterHeaders,
+  replaceParameterHeaders,
 } from "./modern-request.ts";
 import { createToolCache, type ToolCache, type ToolFacts } from "./tool-cache.ts";
 import { createUpstreamSubscription, type UpstreamSubscription, withoutSubscription } from "./upstream-subscription.ts";
@@ -250,7 +250,7 @@ class LegacyToModernLink implements UpstreamLink {
       const answer = await this.#upstream.request(this.#upstreamExchange(call, request, undefined));
       const server = parseDiscoverResult(answer.message);
       this.#agreed = { client, server, handshake: exchange };
-      return { message: resultMessage(message.id, formatInitializeResult(client, server, exchange.route)) };
+      return { message: resultMessage(message.id, bridgedInitializeResult(client, server, exchange.route)) };
     });
   }
 
@@ -292,7 +292,7 @@ class LegacyToModernLink implements UpstreamLink {
       message,
       revision: newestModern,
       session: undefined,
-      transport: withParameterHeaders(client.transport, parameterHeaders(message, tool)),
+      transport: replaceParameterHeaders(client.transport, parameterHeaders(message, tool)),
       parent: undefined,
       cancellation,
       reply: withoutPause(client.reply),

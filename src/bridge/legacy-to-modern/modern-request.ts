@@ -108,7 +108,7 @@ export function toModernExchange(exchange: Exchange, message: Message): Exchange
     message,
     revision: newestModern,
     session: undefined,
-    transport: withParameterHeaders(exchange.transport, []),
+    transport: replaceParameterHeaders(exchange.transport, []),
     parent: undefined,
   });
 }
@@ -122,7 +122,7 @@ export function parameterHeaders(message: RequestMessage, tool: ToolFacts | unde
 }
 
 /** A transport context with these parameter headers in place of the client's. */
-export function withParameterHeaders(transport: TransportContext, lines: readonly HeaderLine[]): TransportContext {
+export function replaceParameterHeaders(transport: TransportContext, lines: readonly HeaderLine[]): TransportContext {
   const received = transport.type === "http" ? Object.entries(transport.headers) : [];
   const others = received.filter(([name]) => !name.startsWith("mcp-param-"));
   if (lines.length === 0 && others.length === received.length) return transport;

@@ -1,4 +1,4 @@
-// Needed by bench bridge: "parked call of a modern client at a legacy server over HTTP".
+// Needed by bench bridge: "parked call over HTTP".
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic } from "../../protocol/diagnostics.ts";
 import { messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";

@@ -368,7 +368,7 @@ function parseInitializeResult(answer: Message | undefined): LegacyServerFacts {
 }
 
 /** The JSON text of a `server/discover` result. Tasks are left out: their legacy and modern forms differ. */
-export function formatDiscoverResult({ capabilities, serverInfo, instructions }: LegacyServerFacts): string {
+export function bridgedDiscoverResult({ capabilities, serverInfo, instructions }: LegacyServerFacts): string {
   const { tasks: _, extensions, ...served } = capabilities;
   const others = Object.entries(parseCapabilities(JSON.stringify(extensions ?? {}))).filter(
     ([name]) => name !== tasksExtension,

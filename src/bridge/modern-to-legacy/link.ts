@@ -11,7 +11,7 @@ import type { BridgedCall } from "./bridged-call.ts";
 import { createCallRunner, toLegacyNotification } from "./call-runner.ts";
 import { CompactRequest } from "./compact-request.ts";
 import {
-  formatDiscoverResult,
+  bridgedDiscoverResult,
   LegacySession,
   type LegacySessionEvents,
   type OpenLegacyLink,
@@ -116,7 +116,7 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
 
   async function discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
     const facts = await untilCancelled(exchange.cancellation, pool.primary.ready(exchange));
-    return { message: resultMessage(message.id, formatDiscoverResult(facts)) };
+    return { message: resultMessage(message.id, bridgedDiscoverResult(facts)) };
   }
 
   async function send(exchange: Exchange): Promise<Reply> {

@@ -8,7 +8,7 @@ import { type ClientTarget, parseTarget, takeUrl, withClient } from "./client.ts
 import { type commands, exitCodes } from "../commands.ts";
 import { type CommandArguments, defineCommand, UsageError } from "../define-command.ts";
 import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
-import type { JsonObject } from "./input-schema.ts";
+import type { SchemaObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { type ArgumentPair, parseJsonObject, parsePairs, type ParseResult, toArguments } from "./tool-arguments.ts";
 
@@ -22,7 +22,7 @@ interface ParsedCall {
   /** Pairs to convert by the tool's schema, or the whole object. */
   readonly arguments:
     | { readonly type: "pairs"; readonly pairs: readonly ArgumentPair[] }
-    | { readonly type: "whole"; readonly value: JsonObject };
+    | { readonly type: "whole"; readonly value: SchemaObject };
   readonly answers: readonly ElicitationAnswer[];
   readonly json: boolean;
 }
@@ -62,7 +62,7 @@ async function runCall(parsed: ParsedCall, client: Client, io: PromptIo): Promis
     io.err(`headgate: ${noSuchTool(name, list.tools)}\n`);
     return exitCodes.refused.code;
   }
-  const given: ParseResult<JsonObject> =
+  const given: ParseResult<SchemaObject> =
     parsed.arguments.type === "whole"
       ? { ok: true, value: parsed.arguments.value }
       : toArguments(parsed.arguments.pairs, tool?.inputSchema ?? {});

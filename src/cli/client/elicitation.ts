@@ -1,7 +1,7 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
 import type { Prompt } from "../io.ts";
-import { choicesOf, propertiesOf, requiredOf, typesOf, type JsonObject } from "./input-schema.ts";
+import { choicesOf, propertiesOf, requiredOf, typesOf, type SchemaObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { UsageError } from "../define-command.ts";
@@ -47,7 +47,7 @@ export function parseAnswer(text: string): ElicitationAnswer {
   throw new UsageError("--answer may only contain strings, numbers, booleans and lists of strings");
 }
 
-function isAnswer(value: JsonObject): value is ElicitationAnswer {
+function isAnswer(value: SchemaObject): value is ElicitationAnswer {
   return Object.values(value).every((field) =>
     Array.isArray(field)
       ? field.every((item) => typeof item === "string")
@@ -68,7 +68,7 @@ async function openUrl(url: string, ask: Ask, err: AnswererOptions["err"]): Prom
   return { action: isYes(answer) ? "accept" : "decline" };
 }
 
-async function fillForm(schema: JsonObject, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
+async function fillForm(schema: SchemaObject, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
   const fields = propertiesOf(schema);
   if (fields.size > 0) err("  (Enter accepts the default or skips a field, Ctrl+D cancels)\n");
   const entries: [string, unknown][] = [];
@@ -80,7 +80,7 @@ async function fillForm(schema: JsonObject, ask: Ask, err: AnswererOptions["err"
   const confirmed = await ask(fields.size > 0 ? "  Send this? [Y/n] " : "  Accept? [y/N] ");
   if (confirmed === undefined) return { action: "cancel" };
   if (!isYes(confirmed) && (fields.size === 0 || confirmed.trim() !== "")) return { action: "decline" };
-  const content: JsonObject = Object.fromEntries(entries);
+  const content: SchemaObject = Object.fromEntries(entries);
   if (isAnswer(content)) return { action: "accept", content };
   // Only a default of the server can have another type.
   err("  Cancelled: a default value of this question has an unsupported type\n");
@@ -89,7 +89,7 @@ async function fillForm(schema: JsonObject, ask: Ask, err: AnswererOptions["err"
 
 async function askField(
   name: string,
-  field: JsonObject,
+  field: SchemaObject,
   isRequired: boolean,
   ask: Ask,
   err: AnswererOptions["err"],
@@ -106,7 +106,7 @@ async function askField(
   }
 }
 
-function readField(text: string, field: JsonObject): ParseResult<unknown> {
+function readField(text: string, field: SchemaObject): ParseResult<unknown> {
   const types = typesOf(field, field);
   if (types.has("array")) {
     const { items } = field;
@@ -127,7 +127,7 @@ function readYesOrNo(text: string): ParseResult<boolean> {
   return { ok: false, problem: "must be yes or no" };
 }
 
-function labelOf(name: string, field: JsonObject): string {
+function labelOf(name: string, field: SchemaObject): string {
   const { title, description, default: fallback, items } = field;
   const choices = choicesOf(isObject(items) ? items : field, field);
   const parts = [

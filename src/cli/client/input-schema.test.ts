@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { choicesOf, propertiesOf, requiredOf, typeLabel, typesOf, type JsonObject } from "./input-schema.ts";
+import { choicesOf, propertiesOf, requiredOf, typeLabel, typesOf, type SchemaObject } from "./input-schema.ts";
 
-const root: JsonObject = {
+const root: SchemaObject = {
   $defs: {
     color: { enum: ["red", "green"] },
     "a/b": { type: "integer" },
@@ -13,7 +13,7 @@ const root: JsonObject = {
 };
 
 describe("typesOf", () => {
-  it.each<[JsonObject, readonly string[]]>([
+  it.each<[SchemaObject, readonly string[]]>([
     [{ type: "number" }, ["number"]],
     [{ type: ["string", "null"] }, ["string", "null"]],
     [{ type: "unheard-of" }, []],
@@ -33,7 +33,7 @@ describe("typesOf", () => {
 });
 
 describe("typeLabel", () => {
-  it.each<[JsonObject, string]>([
+  it.each<[SchemaObject, string]>([
     [{ type: "number" }, "number"],
     [{ type: ["string", "null"] }, "string|null"],
     [{ $ref: "#/$defs/color" }, "red|green"],

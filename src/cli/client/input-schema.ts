@@ -4,13 +4,13 @@ import { isObject } from "../../lib/is-object.ts";
 export type SchemaType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
 /** A JSON schema from a peer: an object with anything in it. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+export type SchemaObject = Readonly<Record<string, unknown>>;
 
 /** Limit for following references; a schema may refer to itself. */
 const maxDepth = 8;
 
 /** The schemas of the properties by name. */
-export function propertiesOf(schema: JsonObject): ReadonlyMap<string, JsonObject> {
+export function propertiesOf(schema: SchemaObject): ReadonlyMap<string, SchemaObject> {
   const { properties } = schema;
   if (!isObject(properties)) return new Map();
   // `true` is a schema that allows everything.
@@ -18,12 +18,12 @@ export function propertiesOf(schema: JsonObject): ReadonlyMap<string, JsonObject
 }
 
 /** The names of the required properties. */
-export function requiredOf({ required }: JsonObject): readonly string[] {
+export function requiredOf({ required }: SchemaObject): readonly string[] {
   return Array.isArray(required) ? required.filter((name) => typeof name === "string") : [];
 }
 
 /** The types that a schema allows by `type`, `enum`, `const`, alternatives or a reference within `root`; empty if unknown. */
-export function typesOf(schema: JsonObject, root: JsonObject, depth = 0): ReadonlySet<SchemaType> {
+export function typesOf(schema: SchemaObject, root: SchemaObject, depth = 0): ReadonlySet<SchemaType> {
   if (depth > maxDepth) return new Set();
   const { type, const: constant, anyOf, oneOf, allOf } = schema;
   const named = [type].flat().filter(isSchemaType);
@@ -36,7 +36,7 @@ export function typesOf(schema: JsonObject, root: JsonObject, depth = 0): Readon
 }
 
 /** A placeholder for a value in a line of help: the choices, or the type. */
-export function typeLabel(schema: JsonObject, root: JsonObject, depth = 0): string {
+export function typeLabel(schema: SchemaObject, root: SchemaObject, depth = 0): string {
   const choices = choicesOf(schema, root);
   if (choices.length > 0) return choices.map(String).join("|");
   const types = [...typesOf(schema, root)];
@@ -50,7 +50,7 @@ export function typeLabel(schema: JsonObject, root: JsonObject, depth = 0): stri
 }
 
 /** The values that a schema lists; empty if it lists none. */
-export function choicesOf(schema: JsonObject, root: JsonObject): readonly unknown[] {
+export function choicesOf(schema: SchemaObject, root: SchemaObject): readonly unknown[] {
   const { enum: listed, oneOf, anyOf } = referenceOf(schema, root) ?? schema;
   if (Array.isArray(listed)) return listed;
   const alternatives = [oneOf, anyOf].flat().filter(isObject);
@@ -59,7 +59,7 @@ export function choicesOf(schema: JsonObject, root: JsonObject): readonly unknow
     : [];
 }
 
-function referenceOf({ $ref: reference }: JsonObject, root: JsonObject): JsonObject | undefined {
+function referenceOf({ $ref: reference }: SchemaObject, root: SchemaObject): SchemaObject | undefined {
   if (typeof reference !== "string" || !reference.startsWith("#/")) return undefined;
   let place: unknown = root;
   for (const part of reference.slice(2).split("/")) {

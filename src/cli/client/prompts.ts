@@ -7,7 +7,7 @@ import { isTty, type PromptIo } from "../io.ts";
 import { printable, printableLine, table, widthOf, wrap } from "../text-layout.ts";
 import { formatBlock } from "./call.ts";
 import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
-import { counted, toJson } from "./resources.ts";
+import { counted, printableJson } from "./resources.ts";
 import { parsePairs } from "./tool-arguments.ts";
 
 /** `headgate prompts`: lists the prompts of a server, or gets one with its arguments filled in. */
@@ -22,7 +22,7 @@ export const prompts = defineCommand("prompts", async ({ values, positionals, pr
   return withClient(target, io, {}, async (client) => {
     const list = client.getServerCapabilities()?.prompts === undefined ? [] : (await client.listPrompts()).prompts;
     if (name === undefined) {
-      if (values.json === true) io.out(toJson({ prompts: list }));
+      if (values.json === true) io.out(printableJson({ prompts: list }));
       else {
         io.out(`${serverHeading(client, target)}: ${counted(list.length, "prompt")}\n`);
         for (const prompt of list) io.out(formatPrompt(prompt, widthOf(io.stdout)));
@@ -35,7 +35,7 @@ export const prompts = defineCommand("prompts", async ({ values, positionals, pr
       return exitCodes.refused.code;
     }
     const result = await client.getPrompt({ name, arguments: args });
-    const text = values.json === true ? toJson(result) : formatMessages(result);
+    const text = values.json === true ? printableJson(result) : formatMessages(result);
     io.out(isTty(io.stdout) ? printable(text) : text);
     return exitCodes.ok.code;
   });

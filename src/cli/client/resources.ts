@@ -19,11 +19,11 @@ export const resources = defineCommand("resources", async ({ values, positionals
   return withClient(target, io, {}, async (client) => {
     if (uri !== undefined) {
       const result = await client.readResource({ uri });
-      io.out(values.json === true ? toJson(result) : formatContents(result, isTty(io.stdout)));
+      io.out(values.json === true ? printableJson(result) : formatContents(result, isTty(io.stdout)));
       return exitCodes.ok.code;
     }
     const list = await listResources(client);
-    if (values.json === true) io.out(toJson(list));
+    if (values.json === true) io.out(printableJson(list));
     else {
       const count = `${counted(list.resources.length, "resource")}, ${counted(list.resourceTemplates.length, "template")}`;
       const entries = [
@@ -67,6 +67,6 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-export function toJson(value: unknown): string {
+export function printableJson(value: unknown): string {
   return printable(`${JSON.stringify(value, undefined, 2)}\n`);
 }

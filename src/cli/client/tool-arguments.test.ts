@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { UsageError } from "../define-command.ts";
 import { describe, expect, it } from "vitest";
 
-import type { JsonObject } from "./input-schema.ts";
+import type { SchemaObject } from "./input-schema.ts";
 import { parseJsonObject, parsePairs, toArguments } from "./tool-arguments.ts";
 
-const schema: JsonObject = {
+const schema: SchemaObject = {
   type: "object",
   properties: {
     text: { type: "string" },
@@ -24,12 +24,12 @@ const schema: JsonObject = {
 const character = fc.integer({ min: 0, max: 0x30_00 }).map((point) => String.fromCodePoint(point));
 
 /** What the words of a command line become. */
-function read(words: readonly string[], by: JsonObject = schema) {
+function read(words: readonly string[], by: SchemaObject = schema) {
   return toArguments(parsePairs(words), by);
 }
 
 describe("arguments on the command line", () => {
-  it.each<[string, JsonObject]>([
+  it.each<[string, SchemaObject]>([
     ["text=5", { text: "5" }],
     ["text=", { text: "" }],
     ["text=a=b", { text: "a=b" }],
@@ -70,7 +70,7 @@ describe("arguments on the command line", () => {
   });
 
   it("must have what the tool requires, and no name that it forbids", () => {
-    const strict: JsonObject = { ...schema, required: ["text", "count"], additionalProperties: false };
+    const strict: SchemaObject = { ...schema, required: ["text", "count"], additionalProperties: false };
     expect(read([], strict)).toEqual({ ok: false, problem: "missing `text`, `count`" });
     expect(read(["txt=1"], strict)).toEqual({
       ok: false,

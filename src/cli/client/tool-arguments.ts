@@ -1,7 +1,7 @@
 import { isObject } from "../../lib/is-object.ts";
 import { UsageError } from "../define-command.ts";
 import { closestName } from "../../lib/closest-name.ts";
-import { propertiesOf, requiredOf, typesOf, type JsonObject, type SchemaType } from "./input-schema.ts";
+import { propertiesOf, requiredOf, typesOf, type SchemaObject, type SchemaType } from "./input-schema.ts";
 
 /** A parsed value, or what is wrong with it. */
 export type ParseResult<Value> =
@@ -33,14 +33,14 @@ export function parsePairs(words: readonly string[]): readonly ArgumentPair[] {
 }
 
 /** Parses the JSON object of an option. */
-export function parseJsonObject(text: string, option: string): JsonObject {
+export function parseJsonObject(text: string, option: string): SchemaObject {
   const parsed = parseJson(text);
   if (parsed.ok && isObject(parsed.value)) return parsed.value;
   throw new UsageError(`${option} takes a JSON object, not \`${text}\``);
 }
 
 /** The arguments of a tool, converted and checked by its input schema. */
-export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject): ParseResult<JsonObject> {
+export function toArguments(pairs: readonly ArgumentPair[], schema: SchemaObject): ParseResult<SchemaObject> {
   const properties = propertiesOf(schema);
   const entries: [string, unknown][] = [];
   for (const { key, text, isJson } of pairs) {
@@ -82,7 +82,7 @@ function isOfTypes(value: unknown, types: ReadonlySet<SchemaType>): boolean {
   return isObject(value) && types.has("object");
 }
 
-function unknownKey(key: string, properties: ReadonlyMap<string, JsonObject>): string {
+function unknownKey(key: string, properties: ReadonlyMap<string, SchemaObject>): string {
   const meant = closestName(key, properties.keys());
   if (meant !== undefined) return `unknown argument \`${key}\`; did you mean \`${meant}\`?`;
   const names = [...properties.keys()].map((name) => `\`${name}\``).join(", ");

@@ -6,7 +6,7 @@ import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { PromptIo } from "../io.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { choicesOf, type JsonObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
+import { choicesOf, type SchemaObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
 import { printable, printableLine, table, textWidth, widthOf, wrap } from "../text-layout.ts";
 
 /** `headgate tools`: lists the tools of a server with their arguments, as `headgate call` takes them. */
@@ -28,13 +28,13 @@ export const tools = defineCommand("tools", async ({ values, positionals, progra
 const gapKeys = ["headgate/degraded", "headgate/clashes", "headgate/cut"] as const;
 
 /** What a gateway says about a list of several servers. */
-function metaOf(meta: JsonObject = {}): JsonObject {
+function metaOf(meta: SchemaObject = {}): SchemaObject {
   const told = gapKeys.filter((key) => Object.hasOwn(meta, key)).map((key) => [key, meta[key]]);
-  return told.length === 0 ? {} : { _meta: Object.fromEntries(told) as JsonObject };
+  return told.length === 0 ? {} : { _meta: Object.fromEntries(told) as SchemaObject };
 }
 
 /** What a list of several servers lacks and why, and which names were cut. */
-export function gapsOf(meta: JsonObject = {}): readonly string[] {
+export function gapsOf(meta: SchemaObject = {}): readonly string[] {
   const [degraded, clashes, cut] = gapKeys.map((key) => meta[key]);
   const missing = (Array.isArray(degraded) ? degraded : [])
     .filter(isObject)
@@ -49,7 +49,7 @@ export function gapsOf(meta: JsonObject = {}): readonly string[] {
   return [...missing, ...equal, ...short].map(printableLine);
 }
 
-function formatGaps(meta: JsonObject | undefined): string {
+function formatGaps(meta: SchemaObject | undefined): string {
   const gaps = gapsOf(meta);
   return gaps.length === 0 ? "" : `\n${gaps.map((line) => `${line}\n`).join("")}`;
 }
@@ -59,7 +59,7 @@ export function formatTool(
   { name, title, description = title ?? "", inputSchema }: Tool,
   columns: number = textWidth,
 ): string {
-  const schema: JsonObject = inputSchema;
+  const schema: SchemaObject = inputSchema;
   const fields = [...propertiesOf(schema)];
   const required = requiredOf(schema);
   const words = fields.map(([key, field]) => {
@@ -76,7 +76,7 @@ export function formatTool(
   return `\n${printableLine([name, ...words].join(" "))}\n${description === "" ? "" : `${about.join("\n")}\n`}${table(rows, 4, columns)}`;
 }
 
-function textOf({ description, default: fallback }: JsonObject): string {
+function textOf({ description, default: fallback }: SchemaObject): string {
   const text = typeof description === "string" ? description : "";
   return fallback === undefined ? text : `${text} (default ${JSON.stringify(fallback)})`;
 }

@@ -20,7 +20,7 @@ import { applyChange, InspectedMessage } from "../../core/interceptors/inspected
 import {
   chooseRoute,
   createRouteProvider,
-  decide,
+  decideAtOnce,
   offlineCall,
   requestInput,
   toMessage,
@@ -131,8 +131,8 @@ function evaluateCase(
     if (request.message.kind !== "request") return "invalid answer: the message is a notification";
     inspected = InspectedMessage.answering(exchange, request.message, answer.message);
   }
-  let decision = decide(provider, inspected);
-  for (let time = 1; time < one.times; time++) decision = decide(provider, inspected);
+  let decision = decideAtOnce(provider, inspected);
+  for (let time = 1; time < one.times; time++) decision = decideAtOnce(provider, inspected);
   return toCaseOutcome(inspected, decision);
 }
 

@@ -6,7 +6,7 @@ import { applyChange, InspectedMessage } from "../../core/interceptors/inspected
 import {
   chooseRoute,
   createRouteProvider,
-  decide,
+  decideAtOnce,
   requestInput,
   toMessage,
   toSampleExchange,
@@ -23,7 +23,7 @@ import { loadConfigFile, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
 
 /** The arguments of `headgate policy explain`. */
-export interface ExplainOptions {
+export interface PolicyExplainOptions {
   readonly config: string;
   readonly method: string;
   /** JSON, as is `answer`. */
@@ -35,7 +35,7 @@ export interface ExplainOptions {
 }
 
 /** `headgate policy explain`: evaluates the policy for one message and shows the outcome of every rule. */
-export async function policyExplain(options: ExplainOptions, io: CliIo): Promise<number> {
+export async function policyExplain(options: PolicyExplainOptions, io: CliIo): Promise<number> {
   const config = await loadConfigFile(options.config, io);
   const route = chooseRoute(config, options.route);
   const { principal, warning } = parsePrincipal(options.principal, route, config);
@@ -50,7 +50,7 @@ function explain(inspected: InspectedMessage, route: RouteConfig): readonly stri
   const authzen = route.policy?.authzen;
   if (authzen !== undefined) return describeAuthZenRequest(inspected, authzen);
   const steps: RuleTrace[] = [];
-  const decision = decide(
+  const decision = decideAtOnce(
     createRouteProvider(route, (step) => steps.push(step)),
     inspected,
   );
@@ -71,7 +71,7 @@ function parsePrincipal(text: string | undefined, route: RouteConfig, config: Co
 }
 
 function parseSample(
-  { method, params, answer }: ExplainOptions,
+  { method, params, answer }: PolicyExplainOptions,
   route: string,
   principal: Principal,
 ): InspectedMessage {

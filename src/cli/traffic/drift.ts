@@ -12,7 +12,7 @@ import {
   offeredDefinitions,
   type OfferedDefinitions,
   parseLock,
-  type Severity,
+  type DriftSeverity,
   withApproved,
 } from "../../recorder/drift/compare.ts";
 import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
@@ -103,7 +103,7 @@ function reportDrift(
   return count === 0 ? exitCodes.ok.code : exitCodes.failed.code;
 }
 
-const severityColors: Readonly<Record<Severity, keyof Colors>> = {
+const severityColors: Readonly<Record<DriftSeverity, keyof Colors>> = {
   info: "dim",
   warn: "yellow",
   critical: "red",

@@ -5,7 +5,7 @@ import { type Handler, identityInterceptor, type Interceptor, noReply, type Repl
 import { createAuditingStep, createEnforcingStep, type InterceptorDeps, type InterceptorStep } from "./steps.ts";
 import type { MessageInterceptor } from "./interceptor.ts";
 import { createGlobTest } from "../../lib/glob.ts";
-import { type MessageOutcome, passing } from "./plan.ts";
+import { type PlanOutcome, passing } from "./plan.ts";
 import { InspectedMessage } from "./inspected-message.ts";
 
 /**
@@ -48,7 +48,7 @@ function createStage(interceptor: MessageInterceptor, deps: InterceptorDeps): St
 }
 
 /** Takes a message through the stages from one on, synchronously where they are. */
-function passAll(stages: readonly Stage[], inspected: InspectedMessage, from = 0): MaybePromise<MessageOutcome> {
+function passAll(stages: readonly Stage[], inspected: InspectedMessage, from = 0): MaybePromise<PlanOutcome> {
   let current = inspected;
   for (const [index, { sees, step }] of stages.entries()) {
     if (index < from || !sees(current)) continue;
@@ -63,9 +63,9 @@ function passAll(stages: readonly Stage[], inspected: InspectedMessage, from = 0
 async function continueWhenDone(
   stages: readonly Stage[],
   inspected: InspectedMessage,
-  awaited: Promise<MessageOutcome>,
+  awaited: Promise<PlanOutcome>,
   from: number,
-): Promise<MessageOutcome> {
+): Promise<PlanOutcome> {
   const outcome = await awaited;
   if (outcome.type === "settle") return outcome;
   const { message } = outcome;
@@ -74,7 +74,7 @@ async function continueWhenDone(
 
 /** A settled request is answered. A replaced response still has to reach the side that waits for it. */
 async function settle(
-  { message, status }: MessageOutcome & { readonly type: "settle" },
+  { message, status }: PlanOutcome & { readonly type: "settle" },
   exchange: Exchange,
   next: Handler,
 ): Promise<Reply> {

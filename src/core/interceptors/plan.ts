@@ -16,7 +16,7 @@ export interface Invocation {
 }
 
 /** What happens to a message: it passes, or it is settled here and something takes its place. */
-export type MessageOutcome =
+export type PlanOutcome =
   | { readonly type: "pass"; readonly message: Message }
   /** The answer to a request, or the replacement of a response; undefined for a dropped notification. */
   | { readonly type: "settle"; readonly message: Message | undefined; readonly status?: number };
@@ -28,7 +28,7 @@ export type ActionPlan = Pick<InterceptorEvent, "action" | "outcome" | "reason" 
 
 /** What is to be done. */
 export type Effect =
-  | MessageOutcome
+  | PlanOutcome
   | { readonly type: "hold"; readonly pause: PauseOptions }
   | { readonly type: "wait"; readonly ms: number; readonly next: Action }
   /** Nobody waits for an answer: the exchange ends with this error. */
@@ -73,7 +73,7 @@ export function changeIn({ inspected, limits }: Invocation, change: MessageChang
 }
 
 /** The outcome that lets a message pass unchanged. */
-export function passing(inspected: InspectedMessage): MessageOutcome {
+export function passing(inspected: InspectedMessage): PlanOutcome {
   return { type: "pass", message: inspected.message };
 }
 
@@ -155,7 +155,7 @@ function errorIn({ interceptor, inspected }: Invocation, code: ErrorCode, text: 
   return new GatewayError(code, text, cause === undefined ? { details } : { details, cause });
 }
 
-function settle({ inspected }: Invocation, error: GatewayError, code: number | undefined): MessageOutcome {
+function settle({ inspected }: Invocation, error: GatewayError, code: number | undefined): PlanOutcome {
   const { exchange, answerId } = inspected;
   if (answerId === undefined || code === undefined) return { type: "settle", message: undefined };
   const message = gatewayErrorMessage(exchange, answerId, error, code);

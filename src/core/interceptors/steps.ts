@@ -9,7 +9,7 @@ import {
   changeIn,
   type Effect,
   type Invocation,
-  type MessageOutcome,
+  type PlanOutcome,
   passing,
   planCancel,
   planResult,
@@ -175,11 +175,11 @@ type Wait = Effect & { readonly type: "wait" };
 export function createEnforcingStep(interceptor: MessageInterceptor, deps: InterceptorDeps): InterceptorStep {
   const { clock, setTimer, heldMessages, limits } = deps;
 
-  function decide(invocation: Invocation, result: InterceptorResult, startedAt: number): MaybePromise<MessageOutcome> {
+  function decide(invocation: Invocation, result: InterceptorResult, startedAt: number): MaybePromise<PlanOutcome> {
     return carryOut(invocation, planResult(invocation, result), startedAt);
   }
 
-  function carryOut(invocation: Invocation, plan: ActionPlan, startedAt: number): MaybePromise<MessageOutcome> {
+  function carryOut(invocation: Invocation, plan: ActionPlan, startedAt: number): MaybePromise<PlanOutcome> {
     report(deps, invocation, plan, clock.now() - startedAt);
     const { effect } = plan;
     if (effect.type === "abandon") throw effect.error;
@@ -187,7 +187,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, deps: Inter
     return effect.type === "wait" ? wait(invocation, effect) : effect;
   }
 
-  async function hold(invocation: Invocation, { pause }: Hold): Promise<MessageOutcome> {
+  async function hold(invocation: Invocation, { pause }: Hold): Promise<PlanOutcome> {
     const { exchange, message, direction, phase } = invocation.inspected;
     const { timeoutMs, onTimeout = "block", reason } = pause;
     const startedAt = clock.now();
@@ -205,7 +205,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, deps: Inter
     return carryOut(invocation, planRelease(invocation, release), startedAt);
   }
 
-  async function wait(invocation: Invocation, { ms, next }: Wait): Promise<MessageOutcome> {
+  async function wait(invocation: Invocation, { ms, next }: Wait): Promise<PlanOutcome> {
     const startedAt = clock.now();
     const cancelled = await sleep(ms, invocation.inspected.exchange, setTimer);
     if (cancelled !== undefined) return carryOut(invocation, planCancel(cancelled), startedAt);
@@ -245,7 +245,7 @@ export interface InterceptorDeps {
 }
 
 /** Takes a message through one interceptor. */
-export type InterceptorStep = (inspected: InspectedMessage) => MaybePromise<MessageOutcome>;
+export type InterceptorStep = (inspected: InspectedMessage) => MaybePromise<PlanOutcome>;
 
 /** Calls the listener. */
 function report(deps: InterceptorDeps, invocation: Invocation, plan: ActionPlan, durationMs: number): void {

@@ -31,7 +31,7 @@ export interface EntryReader {
 }
 
 /** The key of a tool among the definitions that overrides change. */
-export function definitionKey(member: string, name: string): string {
+export function catalogueKey(member: string, name: string): string {
   return `${member} ${name}`;
 }
 
@@ -64,7 +64,7 @@ export function createEntryReader(
     const json = withName(bytes, span, facts.key, advertised);
     const override = facts.named === "tool" ? names.overrideOf(advertised) : undefined;
     if (override === undefined) return { name, advertised, json };
-    definitions.set(definitionKey(member.name, name), bytes.toString("utf8", span.start, span.end));
+    definitions.set(catalogueKey(member.name, name), bytes.toString("utf8", span.start, span.end));
     // It has a name, so it is an object.
     const tool = JSON.parse(json) as Readonly<Record<string, unknown>>;
     return { name, advertised, json: JSON.stringify(overrideDefinition(tool, override)) };

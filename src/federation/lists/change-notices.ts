@@ -1,5 +1,5 @@
 import type { SetTimer } from "../../core/exchange.ts";
-import type { Turnstile } from "../../lib/turnstile.ts";
+import type { TurnLimiter } from "../../lib/turn-limiter.ts";
 import type { MaybePromise } from "../../lib/is-promise.ts";
 import type { CatalogueEntry } from "./catalogue-entries.ts";
 import { type ListFacts, listsOfCapability } from "../names/list-facts.ts";
@@ -10,7 +10,7 @@ const gatherMs = 250;
 export interface ChangeNoticesDeps {
   readonly setTimer: SetTimer;
   /** All clients hear of a change at the same time, and take turns. */
-  readonly turn: Turnstile;
+  readonly turn: TurnLimiter;
   /** Reads a whole list as the client would, before policy. */
   readonly read: (facts: ListFacts) => Promise<readonly CatalogueEntry[]>;
   /** Whether the client may see one of these entries. */

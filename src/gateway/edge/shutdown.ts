@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
-import { delay, settlesWithin } from "../../lib/timeout.ts";
+import { sleep, settlesWithin } from "../../lib/timeout.ts";
 import type { GatewayContext } from "../context.ts";
 import type { HttpListener } from "./listener.ts";
 
@@ -35,7 +35,7 @@ export async function endWork(
   { grace, readinessDelay }: Config["shutdown"],
   listener: HttpListener | undefined,
 ): Promise<void> {
-  if (listener !== undefined && readinessDelay > 0) await delay(readinessDelay, setTimer);
+  if (listener !== undefined && readinessDelay > 0) await sleep(readinessDelay, setTimer);
   openWork.close();
   await settlesWithin(openWork.whenIdle(), grace, setTimer);
   listener?.stop();

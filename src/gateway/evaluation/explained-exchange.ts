@@ -8,7 +8,7 @@ import { memberValue } from "../../protocol/json/read.ts";
 import type { Frame } from "../../recorder/contract.ts";
 import type { PolicyExplanation } from "./explanation.ts";
 import { messageAt, missingPaths, pathSteps, type ReplayedExchange, toReplayedExchange } from "./replayed-exchange.ts";
-import { decide } from "./sample-exchange.ts";
+import { decideAtOnce } from "./sample-exchange.ts";
 
 /** How to explain. */
 export interface ExplainOptions {
@@ -32,7 +32,7 @@ export function explainRecorded(frames: readonly Frame[], { policy, showsValues 
   const provider = createCelProvider(policy, { clock: { now: () => 0 }, onStep: (step) => steps.push(step) });
   const explain = (inspected: InspectedMessage): { readonly phase: PhaseExplanation; readonly decision: Decision } => {
     steps = [];
-    const decision = decide(provider, inspected);
+    const decision = decideAtOnce(provider, inspected);
     return { decision, phase: describe(inspected, decision, { steps, replayed, showsValues }) };
   };
   const inspected = InspectedMessage.of(exchange);
@@ -57,7 +57,7 @@ export function explainMessage(inspected: InspectedMessage, policy: RouteConfig[
   if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { policy: "remote", phases: [] };
   const steps: RuleTrace[] = [];
   const provider = createCelProvider(policy, { clock: { now: () => 0 }, onStep: (step) => steps.push(step) });
-  const decision = decide(provider, inspected);
+  const decision = decideAtOnce(provider, inspected);
   const { exchange } = inspected;
   const context = {
     principal: exchange.principal.id,

@@ -77,7 +77,7 @@ export function createRouteProvider({ name, policy }: RouteConfig, onStep?: (ste
 }
 
 /** The decision of a provider that decides at once, as rules do. */
-export function decide(provider: PolicyProvider, inspected: InspectedMessage): Decision {
+export function decideAtOnce(provider: PolicyProvider, inspected: InspectedMessage): Decision {
   const decision =
     inspected.phase === "request"
       ? provider.evaluateRequest(inspected, offlineCall)

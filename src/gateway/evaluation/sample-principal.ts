@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { findById, findByName, type FoundPrincipal, principalFormsOf } from "../../auth/principal-forms.ts";
+import { findPrincipal, findByName, type FoundPrincipal, principalFormsOf } from "../../auth/principal-forms.ts";
 import { expandScopes } from "../../auth/token-principal.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
 import { describeForms } from "../../config/principal-checks.ts";
@@ -46,7 +46,7 @@ export function toSamplePrincipal(
     const ids = byName.map((one) => JSON.stringify(one.id)).join(" or ");
     throw new GatewayError("config_invalid", `the principal name \`${name}\` is ambiguous; write the id: ${ids}`);
   }
-  const found: FoundPrincipal | undefined = id === undefined ? byName[0] : findById(forms, id);
+  const found: FoundPrincipal | undefined = id === undefined ? byName[0] : findPrincipal(forms, id);
   const granted = found?.form.granted(found.name);
   const written = id ?? name;
   return {

@@ -7,7 +7,7 @@ import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
-import { createToUpstream, type ToUpstreamDeps, type UpstreamTarget } from "./to-upstream.ts";
+import { createToUpstream, type ToUpstreamDeps, type RouteUpstream } from "./to-upstream.ts";
 import type { UpstreamBinding } from "./upstream-binding.ts";
 
 const call = requestOf("tools/call", { name: "look" });
@@ -45,7 +45,7 @@ function bindingNamed(name: string, log: string[], answer?: (exchange: Exchange)
 function setUp(parts: Partial<ToUpstreamDeps> = {}) {
   const log: string[] = [];
   const sessions = new Map<string, Session>();
-  const target: { current: UpstreamTarget } = {
+  const target: { current: RouteUpstream } = {
     current: { binding: bindingNamed("first", log), isGuarded: false },
   };
   const toUpstream = createToUpstream({

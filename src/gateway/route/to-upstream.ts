@@ -12,7 +12,7 @@ import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers
 import type { UpstreamBinding } from "./upstream-binding.ts";
 
 /** What a route sends to. A reload replaces it. */
-export interface UpstreamTarget {
+export interface RouteUpstream {
   readonly binding: UpstreamBinding;
   /** Whether a policy decides about messages, so that headers must match what it saw. */
   readonly isGuarded: boolean;
@@ -24,7 +24,7 @@ export interface ToUpstreamDeps {
   /** What a message must wait for before it is sent, where nothing may be sent unrecorded. */
   readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
-  readonly target: () => UpstreamTarget;
+  readonly target: () => RouteUpstream;
   /** Whether a session's client takes messages at any time, without opening a stream for them. */
   readonly isAlwaysListening: (session: Session) => boolean;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { createYieldScheduler } from "./yield-scheduler.ts";
 
-describe("a turnstile", () => {
+describe("a yield scheduler", () => {
   it("lets a few through at a time, in their order, and none at once", async () => {
     const time = createFakeTime();
     const pass = createYieldScheduler(time.setTimer);

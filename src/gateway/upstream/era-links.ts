@@ -151,7 +151,7 @@ class ModernEraLink implements UpstreamLink {
     // A response finds its call over any bridge.
     if (this.#last !== undefined && (message.kind === "result" || message.kind === "error")) return this.#last.link;
     const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
-    // Needed by bench bridge: "bridged call, modern client". The key is built only when the caller changes.
+    // Needed by bench bridge: "bridged call, legacy client / modern client". The key is built only when the caller changes.
     if (this.#last?.principal !== principal.id || this.#last.capabilities !== capabilities) {
       const key = JSON.stringify([principal.id, capabilities]);
       this.#last = this.#bridges.get(key) ?? this.#openBridge(key, principal, capabilities);

@@ -4,7 +4,7 @@ import { Agent as HttpsAgent } from "node:https";
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
-import { openPostgresStore } from "../../cluster/postgres-store.ts";
+import { openSharedPostgres } from "../../cluster/postgres-store.ts";
 import { openRedisStore } from "../../cluster/redis-store.ts";
 import type { SharedStore, SharedStoreOptions } from "../../cluster/shared-store.ts";
 import { readTls } from "../../lib/keys/pem.ts";
@@ -83,7 +83,7 @@ export function createCluster(
 
   function openStore(options: SharedStoreOptions): SharedStore {
     return redis === undefined
-      ? openPostgresStore({ ...options, url: postgres ?? "" })
+      ? openSharedPostgres({ ...options, url: postgres ?? "" })
       : openRedisStore({ ...options, ...redis });
   }
 

@@ -6,7 +6,7 @@ import { explain, overrideProvider, type PolicyProvider, type PolicyRefusal } fr
 import { createRotatingFile } from "./rotating-file.ts";
 import { durationField } from "../../lib/duration.ts";
 
-export interface AuditDeps {
+export interface AuditStreamDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Redacts a text that came with a message, such as a name or URI. */
@@ -41,7 +41,7 @@ const checkMs = 1000;
  * Creates the audit stream. One writer writes the queue in batches, so a slow or failing disk does not delay messages.
  * Decisions that do not fit into the bounded queue are lost and counted.
  */
-export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditStream {
+export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): AuditStream {
   const { clock, setTimer, onError, onRecovery, onWriteFailure, onLost, redact } = deps;
   const file = createRotatingFile(config, clock);
   let queue: string[] = [];

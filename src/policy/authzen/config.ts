@@ -1,7 +1,8 @@
 import * as z from "zod";
 
 import { anyDuration, durationField } from "../../lib/duration.ts";
-import { headerName, pdpTlsConfig } from "../pdp/call.ts";
+import { anyHeaderName } from "../../lib/header-name.ts";
+import { pdpTlsConfig } from "../pdp/call.ts";
 import { compileMapping } from "./mapping.ts";
 
 const claim = z.string().min(1).max(200);
@@ -33,7 +34,7 @@ export const authZenConfig = z
       .meta({ writeOnly: true })
       .describe("Bearer token that authenticates the gateway to the decision point."),
     headers: z
-      .record(headerName, z.string())
+      .record(anyHeaderName, z.string())
       .default({})
       .meta({ writeOnly: true })
       .describe("Additional headers of every evaluation request, such as an API key."),

@@ -62,7 +62,7 @@ export function defaultRequest(
   const context = contextOf(exchange.principal, options);
   addContext(context, exchange, message, method, options);
   return {
-    subject: subjectOf(exchange.principal, options),
+    subject: subjectEntity(exchange.principal, options),
     action: new Map([["name", method]]),
     resource,
     ...(context.size === 0 ? {} : { context }),
@@ -86,7 +86,7 @@ export function listRequest(
   const { action, type } = entryTypes[kind];
   const context = contextOf(exchange.principal, options);
   return {
-    subject: subjectOf(exchange.principal, options),
+    subject: subjectEntity(exchange.principal, options),
     action: new Map([["name", action]]),
     ...(context.size === 0 ? {} : { context }),
     evaluations: names.map((name) => ({ resource: entity(type, name, exchange, entryTargetOf(exchange, kind, name)) })),
@@ -168,7 +168,7 @@ export function tokenClaims({ kind, id, claims }: Principal, { subjectClaim }: I
  * The subject of a message (COAZ-MCP binding, "The Subject-Identity Claim"). A caller without a token has its own type,
  * so that no claim of a token can impersonate it.
  */
-export function subjectOf(principal: Principal, options: IdentityOptions): EntityFields {
+export function subjectEntity(principal: Principal, options: IdentityOptions): EntityFields {
   const { kind, claims, scopes } = principal;
   const properties = new Map<string, unknown>();
   if (typeof claims["iss"] === "string") properties.set("issuer", claims["iss"]);

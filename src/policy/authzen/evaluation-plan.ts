@@ -15,7 +15,7 @@ import {
   defaultRequest,
   isPassThrough,
   subjectIdOf,
-  subjectOf,
+  subjectEntity,
   tokenClaims,
 } from "./default-mappings.ts";
 import { checkRequest, formatRequest } from "./evaluation-api.ts";
@@ -127,7 +127,7 @@ function withSubject(
   const id = subject.get("id");
   if (source === "declared" && id !== undefined && id !== own)
     throw new GatewayError("invalid_params", "the mapping declared by the tool names another subject than the caller");
-  const base: EntityFields = id === undefined ? subjectOf(principal, options) : new Map([["type", "identity"]]);
+  const base: EntityFields = id === undefined ? subjectEntity(principal, options) : new Map([["type", "identity"]]);
   return {
     ...request,
     subject: new Map([...base, ...subject]),

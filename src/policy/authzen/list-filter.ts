@@ -29,7 +29,7 @@ const read: readonly string[] = ["principal", "mcp", "entry.name"];
  * Creates the function that filters a page to the entries that the caller may use, in one batch. Mappings that tools
  * declare are about arguments, so they are not used here; the call itself is evaluated with them.
  */
-export function createListFilter(
+export function createAuthZenListFilter(
   options: ListFilterOptions,
 ): (list: ListPage, call: PolicyCall) => MaybePromise<ListDecision> {
   const { provider, evaluate, identity, declared, showsAll, maxBatch, cacheEntries, now, onCacheLookup } = options;

@@ -17,7 +17,7 @@ import type { AuthZenConfig } from "./config.ts";
 import { createEvaluate } from "./evaluate.ts";
 import { type AuthZenDecision, textAtPointer } from "./evaluation-api.ts";
 import { type EvaluationPlan, type MappingOptions, planEvaluation } from "./evaluation-plan.ts";
-import { createListFilter } from "./list-filter.ts";
+import { createAuthZenListFilter } from "./list-filter.ts";
 import { compileMapping, createDeclaredMappings } from "./mapping.ts";
 import { createDiscovery } from "./metadata.ts";
 import { editMember, isResultObligation, readObligations } from "./obligations.ts";
@@ -146,7 +146,7 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
     evaluateResponse: (subject, { memory }) => evaluateResult(subject, memory, clock),
     // What becomes of a result was decided with the request.
     argumentsForResponses: [],
-    filterList: createListFilter({
+    filterList: createAuthZenListFilter({
       provider: name,
       evaluate,
       identity: options,

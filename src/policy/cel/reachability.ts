@@ -11,10 +11,10 @@ import type { Rule, RuleSet } from "./rules.ts";
 export type Reachability = "possible" | "never" | "hidden";
 
 /** Tells for a caller and an entry of a list whether the rules could allow any use of it. */
-export type ReachabilityTest = (caller: Caller, kind: ListKind, name: string) => Reachability;
+export type ReachabilityTest = (caller: ListCaller, kind: ListKind, name: string) => Reachability;
 
 /** Who asks, and on which route. */
-export interface Caller {
+export interface ListCaller {
   readonly principal: Principal;
   readonly route: string;
   readonly tracking: Tracking;

@@ -6,7 +6,7 @@ import { completionReference, hiddenRefusal, type ListEntry, type ListKind } fro
 import { canonicalUri, isCanonicalUri } from "../provider/canonical-uri.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
 import { completedResources, isUriTemplate, type ResourceMention, resourceMentions } from "./mentioned-names.ts";
-import { synthesizeRequest } from "./refusals.ts";
+import { requestFromTexts } from "./refusals.ts";
 
 /** Keeps hidden names out of messages other than lists. */
 export interface HiddenNames {
@@ -93,7 +93,7 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
 
   function checkSubscription(subject: InspectedMessage, uri: string): MaybePromise<CheckOutcome> {
     if (!isCanonicalUri(uri)) return evaluator.refuse(subject, "a subscribed URI is not canonical", notEvaluable);
-    const message = synthesizeRequest(
+    const message = requestFromTexts(
       subject.answerId?.json ?? "0",
       "resources/subscribe",
       `{"uri":${JSON.stringify(uri)}}`,

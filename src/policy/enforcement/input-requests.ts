@@ -7,7 +7,7 @@ import { type MemberName, slotOf, type Span, spanOf } from "../../protocol/json/
 import { decodeString, memberSource, membersOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
-import { synthesizeRequest, synthesizeResult } from "./refusals.ts";
+import { requestFromTexts, resultFromTexts } from "./refusals.ts";
 
 /**
  * Evaluates the input requests that modern servers put into results and task notifications, and the input responses that
@@ -108,7 +108,7 @@ export function createInputRequestChecks(evaluator: Evaluator): InputRequestChec
         pending.delete(found);
         const request = asked?.request ?? requestFor(message, key, value);
         const text = message.bytes.toString("utf8", value.start, value.end);
-        const response = synthesizeResult(JSON.stringify(key), text);
+        const response = resultFromTexts(JSON.stringify(key), text);
         if (request === undefined || response === undefined) return undefined;
         const answered = InspectedMessage.answering(fromServer(exchange, request), request, response);
         return andThen(evaluator.evaluate(answered, asked?.memory), (outcome): EntryOutcome => {
@@ -149,7 +149,7 @@ function requestAt({ bytes }: Message, key: string, value: Span): RequestMessage
   const method = members.get("method");
   const params = members.get("params");
   if (method === undefined || typeAt(bytes, method.start) !== "string") return undefined;
-  return synthesizeRequest(
+  return requestFromTexts(
     JSON.stringify(key),
     decodeString(bytes, method.start, method.end),
     params === undefined ? undefined : bytes.toString("utf8", params.start, params.end),
@@ -161,7 +161,7 @@ function requestFor({ bytes }: Message, key: string, value: Span): RequestMessag
   if (typeAt(bytes, value.start) !== "object") return undefined;
   const names = new Set([...membersOf(bytes, value)].map(({ name }) => name));
   const [, method] = responseShapes.find(([name]) => names.has(name)) ?? [];
-  return method === undefined ? undefined : synthesizeRequest(JSON.stringify(key), method, undefined);
+  return method === undefined ? undefined : requestFromTexts(JSON.stringify(key), method, undefined);
 }
 
 const responseShapes = [

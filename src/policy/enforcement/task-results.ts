@@ -9,7 +9,7 @@ import { type Message, messageBytes, type RequestMessage } from "../../protocol/
 import { metadataOf } from "../../protocol/metadata.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { CheckOutcome, Evaluator } from "./evaluator.ts";
-import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "./refusals.ts";
+import { messageFromText, requestFromTexts, resultFromTexts } from "./refusals.ts";
 
 /**
  * Evaluates the result of a task as the response to the request that started it. Otherwise a rule about a tool's results
@@ -68,7 +68,7 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
         return evaluator.refuse(subject, "the arguments of the call that started the task were too long", tooLong);
       const asked = { ...exchange, direction: requestDirection(subject), message: request };
       if (inlined === undefined) return evaluator.evaluate(InspectedMessage.answering(asked, request, message), memory);
-      const result = synthesizeResult(request.id.json, message.bytes.toString("utf8", inlined.start, inlined.end));
+      const result = resultFromTexts(request.id.json, message.bytes.toString("utf8", inlined.start, inlined.end));
       if (result === undefined) return evaluator.refuse(subject, "the result of the task is malformed");
       const checked = evaluator.evaluate(InspectedMessage.answering(asked, request, result), memory);
       return andThen(checked, (outcome) => {
@@ -110,7 +110,7 @@ function compactRequest(
 ): Pick<StartedTask, "request" | "isPartial"> {
   const own = messageBytes(request);
   if (own.length <= maxKeptBytes) {
-    const compact = synthesizeMessage(own.toString());
+    const compact = messageFromText(own.toString());
     return { request: compact?.kind === "request" ? compact : request, isPartial: false };
   }
   const name = memberSource(request, "params.name");
@@ -120,7 +120,7 @@ function compactRequest(
     ...(name === undefined ? [] : [`"name":${name}`]),
     ...(isPartial || kept === "" ? [] : [`"arguments":${kept}`]),
   ];
-  const compact = synthesizeRequest(request.id.json, request.method, `{${members.join(",")}}`);
+  const compact = requestFromTexts(request.id.json, request.method, `{${members.join(",")}}`);
   return compact?.kind === "request" ? { request: compact, isPartial } : { request, isPartial: false };
 }
 

@@ -149,11 +149,6 @@ export function retryAfterSeconds(
   return seconds > 0 ? Math.min(maxRetryAfterSeconds, Math.ceil(seconds)) : fallback;
 }
 
-/** A config field for an HTTP header name. */
-export const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
-
 const file = z.string().min(1).optional();
 
 /** The `tls` section of a decision point. */

@@ -2,7 +2,8 @@ import * as z from "zod";
 
 import { durationField } from "../../lib/duration.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
-import { headerName, pdpTlsConfig } from "../pdp/call.ts";
+import { anyHeaderName } from "../../lib/header-name.ts";
+import { pdpTlsConfig } from "../pdp/call.ts";
 import { parseSidebandSettings, serviceUrlProblem, settingDefinitions, type SidebandSettings } from "./settings.ts";
 
 /** The description of a setting, shared with Kong's schema. */
@@ -23,7 +24,7 @@ export const sidebandConfig = z.strictObject({
     .meta({ format: "uri" })
     .describe(about("service_url")),
   sharedSecret: z.string().min(1).meta({ writeOnly: true }).describe(about("shared_secret")),
-  secretHeaderName: headerName.describe(about("secret_header_name")),
+  secretHeaderName: anyHeaderName.describe(about("secret_header_name")),
   publicUrl: z
     .string()
     .regex(/^https?:\/\/[^/?#@]+$/iu, { error: "expected a URL such as `https://mcp.example.com`" })
@@ -42,13 +43,13 @@ export const sidebandConfig = z.strictObject({
     .default(["tools/list", "resources/list", "prompts/list", "initialize"])
     .describe(about("mcp_retry_methods")),
   circuitBreaker: z.boolean().default(true).describe(about("circuit_breaker_enabled")),
-  extractHeaders: z.array(headerName).default([]).describe(about("extract_headers")),
+  extractHeaders: z.array(anyHeaderName).default([]).describe(about("extract_headers")),
   maxPayloadBytes: z.int().min(0).default(0).describe(about("max_sideband_body_bytes")),
   // Unlike the plugin: of a shortened body the policy sees a prefix, and the server all of it.
   maxPayloadAction: z.enum(["truncate", "reject"]).default("reject").describe(about("max_sideband_body_action")),
   debugLogging: z.boolean().default(false).describe(about("enable_debug_logging")),
   debugBodyMaxBytes: z.int().min(0).default(8192).describe(about("debug_body_max_bytes")),
-  redactHeaders: z.array(headerName).default(["authorization", "cookie"]).describe(about("redact_headers")),
+  redactHeaders: z.array(anyHeaderName).default(["authorization", "cookie"]).describe(about("redact_headers")),
 });
 
 type Parsed = z.output<typeof sidebandConfig>;

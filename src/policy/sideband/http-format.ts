@@ -73,10 +73,10 @@ export function toHeadersOut(headers: HeaderMap): HeadersOut {
 }
 
 /** Headers of one connection or computed from the body: a policy never sets or clears them (PX-06, PA-074). */
-export const connectionHeaders: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection"]);
+export const fixedHeaders: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection"]);
 
 export function withoutConnectionHeaders(headers: HeaderMap): HeaderMap {
-  return new Map([...headers].filter(([name]) => !connectionHeaders.has(name)));
+  return new Map([...headers].filter(([name]) => !fixedHeaders.has(name)));
 }
 
 /** PA-047. */

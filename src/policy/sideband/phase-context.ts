@@ -59,7 +59,7 @@ export function warnAboutMissing({ log, warnedOf }: PhaseDeps, missing: readonly
 }
 
 /** A payload to be evaluated. */
-export interface Evaluation<Answer> {
+export interface PhaseEvaluation<Answer> {
   readonly phase: EnginePhase;
   readonly payload: Payload;
   readonly mcp: McpSummary | undefined;
@@ -80,7 +80,7 @@ export type EvaluationOutcome<Answer> =
 /** Fits the payload, queries PingAuthorize, and classifies the outcome (PA-065, PA-066). */
 export async function evaluatePayload<Answer>(
   deps: PhaseDeps,
-  { phase, payload, mcp, call, trace, tooLarge, parse }: Evaluation<Answer>,
+  { phase, payload, mcp, call, trace, tooLarge, parse }: PhaseEvaluation<Answer>,
 ): Promise<EvaluationOutcome<Answer>> {
   const { settings, log, show, query } = deps;
   const fitted = fitPayload(payload, settings);

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { AccessPayload } from "./access-payload.ts";
 import type { RequestChange } from "./contract.ts";
-import { connectionHeaders, type HeaderMap, parseHttpUrl, toHeadersOut } from "./http-format.ts";
+import { fixedHeaders, type HeaderMap, parseHttpUrl, toHeadersOut } from "./http-format.ts";
 import type { AllowedRequest } from "./pdp-call.ts";
 import { memberSource, memberString } from "../../protocol/json/read.ts";
 import { scan, skipSpace } from "../../protocol/json/scan.ts";
@@ -85,8 +85,7 @@ function headerChanges(
 ): readonly RequestChange[] {
   const set = new Map<string, readonly string[]>();
   const clear: string[] = [];
-  const isOurs = (name: string): boolean =>
-    connectionHeaders.has(name) || (stripAcceptEncoding && name === acceptEncoding);
+  const isOurs = (name: string): boolean => fixedHeaders.has(name) || (stripAcceptEncoding && name === acceptEncoding);
   if (wanted !== undefined) {
     for (const [name, values] of wanted) {
       if (isOurs(name) || (isHostSetLater && name === "host")) continue;

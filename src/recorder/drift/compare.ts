@@ -8,14 +8,14 @@ import type { RecordedCall } from "../replay/recorded-call.ts";
 import { GatewayError } from "../../errors.ts";
 
 /** How serious a change is. */
-export type Severity = "info" | "warn" | "critical";
+export type DriftSeverity = "info" | "warn" | "critical";
 
 /** A definition that differs from the approved one. */
 export interface Drift {
   readonly type: "added" | "removed" | "changed";
   /** Kind and name, as in the lock file. */
   readonly key: string;
-  readonly severity: Severity;
+  readonly severity: DriftSeverity;
   /** The fields that changed. */
   readonly fields: readonly string[];
   /** Why it is critical. */

@@ -1,7 +1,7 @@
 /** Captures as fixtures of tests: `import { mockFrom } from "headgate/testing"`. */
 
 import { readCaptureFile } from "../store/capture-file.ts";
-import { createMock, describeUnmatched, type MockRequest } from "./mock.ts";
+import { createMock, describeUnmatched, type ReceivedRequest } from "./mock.ts";
 import { serveMockHttp } from "./mock-server.ts";
 import { readRecordedTraffic } from "./recorded-call.ts";
 
@@ -73,7 +73,7 @@ export async function mockFrom(file: string, { leg = "client" }: MockFromOptions
   };
 }
 
-function isAbout({ params }: MockRequest, target: string | undefined): boolean {
+function isAbout({ params }: ReceivedRequest, target: string | undefined): boolean {
   if (target === undefined) return true;
   if (typeof params !== "object" || params === null) return false;
   const { name, uri } = params as Readonly<Record<string, unknown>>;

@@ -10,7 +10,7 @@ import { checkModernPost } from "../../protocol/http/modern-post.ts";
 import { parse } from "../../protocol/parse.ts";
 import { newestModern, revisions } from "../../protocol/revisions.ts";
 import { encodeSseMessage } from "../../protocol/sse/encoder.ts";
-import { type Mock, type MockReply, recordedMessage } from "./mock.ts";
+import { type Mock, type ReplayedReply, recordedMessage } from "./mock.ts";
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
 
 /** A mock that listens. */
@@ -82,7 +82,7 @@ export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: 
     sendUnsolicited(reply.unsolicited);
   }
 
-  async function stream(reply: MockReply, response: ServerResponse): Promise<void> {
+  async function stream(reply: ReplayedReply, response: ServerResponse): Promise<void> {
     openStream(response);
     const gone = new Promise<void>((resolve) => response.once("close", resolve));
     for (const { bytes, awaits } of reply.steps) {
@@ -173,7 +173,7 @@ export async function serveMockStdio(mock: Mock, input: Readable, output: Writab
     output.write(frameLine(bytes));
   }
 
-  async function perform(reply: MockReply): Promise<void> {
+  async function perform(reply: ReplayedReply): Promise<void> {
     for (const { bytes, awaits } of reply.steps) {
       write(bytes);
       if (awaits !== undefined) await mock.replied(awaits);

@@ -23,7 +23,7 @@ export interface UnmatchedRequest {
 }
 
 /** A received request. */
-export interface MockRequest {
+export interface ReceivedRequest {
   readonly method: string;
   readonly params: unknown;
   /** The recorded call that answered it; undefined for a handshake, or if none did. */
@@ -38,7 +38,7 @@ export interface MockStep {
 }
 
 /** What a request gets. */
-export interface MockReply {
+export interface ReplayedReply {
   readonly steps: readonly MockStep[];
   /** Undefined if the recorded request was not answered either. */
   readonly answer: Buffer | undefined;
@@ -49,14 +49,14 @@ export interface MockReply {
 /** A server that repeats recorded answers. */
 export interface Mock {
   /** Answers a request. The same requests in the same order get the same bytes. */
-  answer(request: RequestMessage): MockReply;
+  answer(request: RequestMessage): ReplayedReply;
   /** Accepts a notification, or the reply to a server request. */
   accept(message: Message): void;
   /** Resolves when the reply with this key has arrived. */
   replied(key: string): Promise<void>;
   /** The eras of the recorded clients; both if nothing was recorded. */
   readonly eras: "both" | "legacy" | "modern";
-  readonly calls: readonly MockRequest[];
+  readonly calls: readonly ReceivedRequest[];
   readonly misses: readonly UnmatchedRequest[];
   /** Recorded calls that were not requested yet, without handshakes. */
   unused(): readonly RecordedCall[];
@@ -83,13 +83,13 @@ export function createMock(recording: RecordedTraffic, { onMiss }: ReplayMockOpt
     const call = recording.calls[after];
     unsolicited.set(call, [...(unsolicited.get(call) ?? []), Buffer.from(body)]);
   }
-  const calls: MockRequest[] = [];
+  const calls: ReceivedRequest[] = [];
   const misses: UnmatchedRequest[] = [];
   const replies = new Map<string, PromiseWithResolvers<void>>();
   let serverRequests = 0;
   let redactedAnswers = 0;
 
-  function answerTo(request: RequestMessage): MockReply {
+  function answerTo(request: RequestMessage): ReplayedReply {
     const { method } = request;
     const params = memberValue(request, "params");
     if (isHandshake(method)) {
@@ -190,7 +190,7 @@ function jsonAnswer({ id }: RequestMessage, members: Readonly<Record<string, unk
   return Buffer.from(`{"jsonrpc":"2.0","id":${id.json},${JSON.stringify(members).slice(1)}`);
 }
 
-function plainReply(answer: Buffer): MockReply {
+function plainReply(answer: Buffer): ReplayedReply {
   return { steps: [], answer, unsolicited: [] };
 }
 

@@ -5,7 +5,7 @@ import { createTokenBuckets } from "../../lib/token-bucket.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { KitCore, PeerDetails } from "./contract.ts";
 import { checkOrigin } from "./origins.ts";
-import { type HttpRefusal, refuseRequest } from "./refusal.ts";
+import { type HttpRefusal, httpRefusal } from "./refusal.ts";
 import type { RouteKind } from "./route-handlers.ts";
 
 /** The client of a request, and how it addresses the server. */
@@ -66,7 +66,7 @@ export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks 
   }
 
   const refusalAfter = (retryAfterSeconds: number | undefined): HttpRefusal | undefined =>
-    retryAfterSeconds === undefined ? undefined : refuseRequest("rate_limited", { retryAfterSeconds });
+    retryAfterSeconds === undefined ? undefined : httpRefusal("rate_limited", { retryAfterSeconds });
 
   return {
     read: (request, details, url, kind) => {
@@ -91,7 +91,7 @@ export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks 
       const settings = core.settings();
       const refusal = checkOrigin({ headers: request.headers, host: peer.host, isLocal: peer.isLocal }, settings);
       if (refusal !== undefined) return refusal;
-      if (settings.requireHttps && !peer.isHttps) return refuseRequest("https_required");
+      if (settings.requireHttps && !peer.isHttps) return httpRefusal("https_required");
       if (!settings.enableRateLimiting) return undefined;
       const isOpening = kind === "sse" && request.method === "GET";
       return refusalAfter(isOpening ? opens.take(addressKey(peer)) : calls.peek(failureKey(peer)));

@@ -11,8 +11,8 @@ import {
   type StoreHealth,
 } from "./diagnostics.ts";
 import { sseOpenApiPaths } from "./open-api.ts";
-import { corsHeaders, preflight } from "./origins.ts";
-import { HttpRefusal, refuseRequest } from "./refusal.ts";
+import { corsHeaders, answerPreflight } from "./origins.ts";
+import { HttpRefusal, httpRefusal } from "./refusal.ts";
 import { allowHeader, createRouteHandlers, findRoute, type KitRoute, routeMethods } from "./route-handlers.ts";
 
 /** Creates the HTTP edge of a kit; throws if authentication is required and nobody can log in. */
@@ -83,14 +83,14 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
         { status: status === "stopping" ? 503 : 200, headers: { "cache-control": "no-store" } },
       );
     }
-    if (isStopping) return refuseRequest("shutting_down");
+    if (isStopping) return httpRefusal("shutting_down");
     const inbound = checks.read(request, details, url, kind);
     const refusal = checks.check(inbound, kind);
     if (refusal !== undefined) return refusal;
     const { method, headers } = request;
-    if (method === "OPTIONS") return preflight(headers, kind, allowHeader(kind), core.settings());
+    if (method === "OPTIONS") return answerPreflight(headers, kind, allowHeader(kind), core.settings());
     if (!(routeMethods[kind] as readonly string[]).includes(method)) {
-      return refuseRequest("method_not_allowed", { headers: { allow: allowHeader(kind) } });
+      return httpRefusal("method_not_allowed", { headers: { allow: allowHeader(kind) } });
     }
     return handlers[kind](inbound, route.rest);
   }
@@ -118,7 +118,7 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
         // The response never carries the stack.
         const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
         log.error({ id, route: route.kind, error: reason }, "request failed");
-        response = refuseRequest("internal_error", { id });
+        response = httpRefusal("internal_error", { id });
       }
       if (response instanceof HttpRefusal) metrics.refused.labels({ code: response.code }).inc();
       for (const [name, value] of Object.entries(corsHeaders(request.headers.get("origin"), core.settings()))) {

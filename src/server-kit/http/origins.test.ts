@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { checkOrigin, corsHeaders, preflight, type OriginSettings } from "./origins.ts";
+import { checkOrigin, corsHeaders, answerPreflight, type OriginSettings } from "./origins.ts";
 
 const ide = "https://ide.example.com";
 const settings: OriginSettings = { enableCors: true, allowedOrigins: [ide] };
@@ -70,11 +70,11 @@ describe("CORS", () => {
   });
 
   it("[KO-109] [KO-110] answers a preflight with methods and headers of the route", () => {
-    const profile = preflight(from(ide), "rpc", "GET, OPTIONS", settings);
+    const profile = answerPreflight(from(ide), "rpc", "GET, OPTIONS", settings);
     expect(profile.status).toBe(204);
     expect(profile.headers.get("access-control-allow-methods")).toBe("GET, POST, OPTIONS");
     expect(profile.headers.get("access-control-allow-headers")).toBe("Authorization, Content-Type, X-Mcp-Session");
-    const base = preflight(from(ide), "streamable", "POST", settings);
+    const base = answerPreflight(from(ide), "streamable", "POST", settings);
     expect(base.headers.get("access-control-allow-methods")).toContain("DELETE");
     expect(base.headers.get("access-control-allow-headers")).toContain("Mcp-Protocol-Version");
   });
@@ -82,16 +82,18 @@ describe("CORS", () => {
   it("[KO-110] allows the headers that a tool's own schema names, and no other that is asked for", () => {
     const headers = from(ide);
     headers.set("access-control-request-headers", "mcp-param-region, x-evil, Mcp-Param-Bad Name");
-    const allowed = preflight(headers, "streamable", "POST", settings).headers.get("access-control-allow-headers");
+    const allowed = answerPreflight(headers, "streamable", "POST", settings).headers.get(
+      "access-control-allow-headers",
+    );
     expect(allowed).toContain("mcp-param-region");
     expect(allowed).not.toMatch(/evil|Bad/u);
-    expect(preflight(headers, "rpc", "POST", settings).headers.get("access-control-allow-headers")).not.toContain(
+    expect(answerPreflight(headers, "rpc", "POST", settings).headers.get("access-control-allow-headers")).not.toContain(
       "mcp-param",
     );
   });
 
   it("[KO-111] grants a preflight of another origin nothing", () => {
-    const { headers } = preflight(from("https://evil.example"), "sse", "GET, OPTIONS", settings);
+    const { headers } = answerPreflight(from("https://evil.example"), "sse", "GET, OPTIONS", settings);
     expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   });
 });

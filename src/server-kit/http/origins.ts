@@ -1,6 +1,6 @@
 import { localhostAllowedHostnames, validateHostHeader } from "@modelcontextprotocol/server";
 
-import { refuseRequest, type HttpRefusal } from "./refusal.ts";
+import { httpRefusal, type HttpRefusal } from "./refusal.ts";
 import { routeMethods, type RouteKind } from "./route-handlers.ts";
 
 /** The settings about browser origins. */
@@ -42,11 +42,11 @@ export function checkOrigin(
   { headers, host, isLocal }: OriginCheck,
   { allowedOrigins }: OriginSettings,
 ): HttpRefusal | undefined {
-  if (isLocal && !isKnownHost(host, allowedOrigins)) return refuseRequest("host_refused");
+  if (isLocal && !isKnownHost(host, allowedOrigins)) return httpRefusal("host_refused");
   const origin = headers.get("origin");
   if (origin === null || origin === "") return undefined;
   if (isAllowed(origin, allowedOrigins) || isOwnOrigin(origin, host)) return undefined;
-  return refuseRequest("origin_refused");
+  return httpRefusal("origin_refused");
 }
 
 /** The CORS headers of a response to this origin; none if CORS is disabled or the origin is not listed (KO-111). */
@@ -65,7 +65,7 @@ export function corsHeaders(
 }
 
 /** The response to a preflight request (KO-109, KO-110). */
-export function preflight(headers: Headers, kind: RouteKind, allow: string, settings: OriginSettings): Response {
+export function answerPreflight(headers: Headers, kind: RouteKind, allow: string, settings: OriginSettings): Response {
   const granted = corsHeaders(headers.get("origin"), settings);
   const isGranted = "access-control-allow-origin" in granted;
   return new Response(null, {

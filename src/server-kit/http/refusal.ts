@@ -86,7 +86,7 @@ export class HttpRefusal extends Response {
 }
 
 /** Creates the response to a refused request. */
-export function refuseRequest(code: HttpRefusalCode, details?: HttpRefusalDetails): HttpRefusal {
+export function httpRefusal(code: HttpRefusalCode, details?: HttpRefusalDetails): HttpRefusal {
   return new HttpRefusal(code, details);
 }
 
@@ -97,5 +97,5 @@ export function refuseToolCall(refusal: ToolRefusal, metadataUrl: string | undef
     metadataUrl,
     ...(reason === "unauthorized" ? {} : { error: reason, description: message, scopes: requiredScopes }),
   });
-  return refuseRequest(reason, { message, requiredScopes, headers: { "www-authenticate": challenge } });
+  return httpRefusal(reason, { message, requiredScopes, headers: { "www-authenticate": challenge } });
 }

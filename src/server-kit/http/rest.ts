@@ -5,7 +5,7 @@ import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import { readJsonBody } from "./submission.ts";
-import { refuseRequest, refuseToolCall } from "./refusal.ts";
+import { httpRefusal, refuseToolCall } from "./refusal.ts";
 
 /** Answers REST requests with the executor that runs every tool (KO-020, KO-021). */
 export type RestHandler = (request: Request, caller: KitCaller, path: string) => Promise<Response>;
@@ -34,20 +34,20 @@ export function createRestHandler(catalog: () => ToolCatalog, executor: Executor
     const current = catalog();
     const [, name = "", last = "", ...rest] = path.split("/");
     const exposed = current.entities.find(({ entity }) => entity.name.toLowerCase() === name.toLowerCase());
-    if (exposed === undefined || rest.length > 0) return refuseRequest("not_found");
+    if (exposed === undefined || rest.length > 0) return httpRefusal("not_found");
     const { entity } = exposed;
     const isNamed = last === "" || namedPaths.has(`/${last}`);
     const route = last === "" ? "" : isNamed ? `/${last}` : "/{id}";
     const candidates = operationNames.filter(
       (candidate) => restRoutes[candidate].path === route && exposed.operations.includes(candidate),
     );
-    if (candidates.length === 0) return refuseRequest("not_found");
+    if (candidates.length === 0) return httpRefusal("not_found");
     const method = request.method === "HEAD" ? "GET" : request.method;
     const operation = candidates.find((candidate) => restRoutes[candidate].method === method);
     const entry = operation === undefined ? undefined : current.operation(entity.name, operation);
     if (operation === undefined || entry === undefined) {
       const allow = candidates.map((candidate) => restRoutes[candidate].method).join(", ");
-      return refuseRequest("method_not_allowed", { headers: { allow } });
+      return httpRefusal("method_not_allowed", { headers: { allow } });
     }
     const key = isNamed ? undefined : { [entity.key.name]: keyOf(entity, last) };
     const given = await readArguments(request, method, entity, key, current.settings.transport.maxRequestBytes);
@@ -139,13 +139,13 @@ function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: Operatio
     case "refused":
       return refuseToolCall(outcome.refusal, caller.resourceMetadataUrl);
     case "fault":
-      return refuseRequest("internal_error", { id: outcome.id });
+      return httpRefusal("internal_error", { id: outcome.id });
     case "cancelled":
       // The client has disconnected.
       return new Response(null, { status: 503 });
     case "unknown":
     case "result":
-      return refuseRequest("not_found");
+      return httpRefusal("not_found");
   }
 }
 

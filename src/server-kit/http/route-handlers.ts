@@ -11,7 +11,7 @@ import type { CapabilityTool } from "../tools/tool-catalog.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import type { InboundRequest, RequestChecks } from "./admission.ts";
 import type { HttpEdgeDeps } from "./contract.ts";
-import { type HttpRefusal, refuseRequest } from "./refusal.ts";
+import { type HttpRefusal, httpRefusal } from "./refusal.ts";
 import { readSessionId, submit } from "./submission.ts";
 
 type KitRouteHandler = (inbound: InboundRequest, rest: string) => Promise<Response>;
@@ -76,7 +76,7 @@ export function createRouteHandlers(
       log: log.child(traceFields(inbound.request.headers)),
       endpoint: (id) => `${rpcPath(inbound)}?sessionId=${id}&format=message`,
     });
-    if (session === undefined) return refuseRequest("max_connections_exceeded");
+    if (session === undefined) return httpRefusal("max_connections_exceeded");
     const isHttp1 = inbound.details.httpVersion?.startsWith("1") === true;
     return new Response(session.body, {
       headers: {
@@ -103,9 +103,9 @@ export function createRouteHandlers(
     }
     if (!named.ok) return named.response;
     const session = sessions.get(named.id);
-    if (session === undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
+    if (session === undefined) return httpRefusal("unknown_session", { reason: "session_unknown" });
     // A session id is not a credential.
-    if (session.principal.id !== principal.id) return refuseRequest("session_principal_mismatch");
+    if (session.principal.id !== principal.id) return httpRefusal("session_principal_mismatch");
     session.renew(principal);
     const refusal = await submit({
       request,
@@ -278,7 +278,7 @@ function createRequestAuthentication(deps: HttpEdgeDeps): AuthenticateRequest {
   function reject(inbound: InboundRequest, failure: AuthenticationFailure): CallerAuthentication {
     log.info({ error: failure.error, path: inbound.url.pathname }, "authentication failed");
     if (failure.error !== "unavailable") return challenge(inbound, failure);
-    return { ok: false, hadCredentials: true, response: refuseRequest("authentication_unavailable") };
+    return { ok: false, hadCredentials: true, response: httpRefusal("authentication_unavailable") };
   }
 
   return async (inbound) => {
@@ -311,7 +311,7 @@ function challenge(inbound: InboundRequest, failure?: AuthenticationFailure, rea
   return {
     ok: false,
     hadCredentials: failure !== undefined,
-    response: refuseRequest("unauthorized", {
+    response: httpRefusal("unauthorized", {
       ...(failure === undefined ? {} : { message: failure.description }),
       ...(reason === undefined ? {} : { reason }),
       headers: { "www-authenticate": header },
@@ -326,8 +326,8 @@ function challenge(inbound: InboundRequest, failure?: AuthenticationFailure, rea
 function checkCookieRequest({ request: { method, headers } }: InboundRequest): HttpRefusal | undefined {
   const isChange = method !== "GET" && method !== "HEAD";
   if (!isChange || !headers.has("cookie") || headers.has("authorization")) return undefined;
-  if ((headers.get("origin") ?? "") === "") return refuseRequest("origin_refused", { reason: "origin_required" });
+  if ((headers.get("origin") ?? "") === "") return httpRefusal("origin_refused", { reason: "origin_required" });
   // An HTML form can send other content types without a preflight.
   if (method === "DELETE" || isJsonContentType(headers.get("content-type"))) return undefined;
-  return refuseRequest("unsupported_media_type");
+  return httpRefusal("unsupported_media_type");
 }

@@ -8,7 +8,7 @@ import {
 } from "@modelcontextprotocol/server";
 
 import type { ReplyStyle, SseSession } from "../sse/session.ts";
-import { type HttpRefusal, refuseRequest } from "./refusal.ts";
+import { type HttpRefusal, httpRefusal } from "./refusal.ts";
 
 const sessionHeader = "x-mcp-session";
 const invalidRequest = -32_600;
@@ -41,22 +41,22 @@ export function readSessionId(
   const inHeader = headers.get(sessionHeader) ?? "";
   const inQuery = url.searchParams.get("sessionId") ?? "";
   if (inHeader !== "" && inQuery !== "" && inHeader !== inQuery) {
-    return { ok: false, response: refuseRequest("session_mismatch") };
+    return { ok: false, response: httpRefusal("session_mismatch") };
   }
   const id = inHeader === "" ? inQuery : inHeader;
   return id === ""
-    ? { ok: false, response: refuseRequest("unknown_session", { reason: "session_missing" }) }
+    ? { ok: false, response: httpRefusal("unknown_session", { reason: "session_missing" }) }
     : { ok: true, id };
 }
 
 /** Validates a posted message or batch, then hands its messages to the session. Returns undefined if accepted. */
 export async function submit(submission: Submission): Promise<HttpRefusal | undefined> {
   const { request, url, session, limits, takeMore, authInfo, onAck } = submission;
-  if (!isJsonContentType(request.headers.get("content-type"))) return refuseRequest("unsupported_media_type");
+  if (!isJsonContentType(request.headers.get("content-type"))) return httpRefusal("unsupported_media_type");
   const body = await readRequestBody(request, limits.maxRequestBytes);
-  if (body.tooLarge) return refuseRequest("too_large");
+  if (body.tooLarge) return httpRefusal("too_large");
   // The stream may have closed while the body was read.
-  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
+  if (session.endReason !== undefined) return httpRefusal("unknown_session", { reason: "session_unknown" });
   const style: ReplyStyle = url.searchParams.get("format") === "message" ? "standard" : "document";
 
   const parsed = parseBody(body.text, limits.maxBatchSize);
@@ -65,15 +65,15 @@ export async function submit(submission: Submission): Promise<HttpRefusal | unde
     if (parsed.id !== undefined && !session.isRunning(parsed.id)) {
       session.reject(parsed.id, style, invalidRequest, "Invalid request");
     }
-    return refuseRequest("invalid_jsonrpc", { reason: parsed.reason });
+    return httpRefusal("invalid_jsonrpc", { reason: parsed.reason });
   }
   // Nothing is awaited after this, so that no other POST can use the same ids in between.
   await session.prepare();
-  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
+  if (session.endReason !== undefined) return httpRefusal("unknown_session", { reason: "session_unknown" });
   const requests = parsed.messages.filter(isRequest);
   const ids = requests.map(({ id }) => id);
   if (new Set(ids).size < ids.length || ids.some((id) => session.isRunning(id))) {
-    return refuseRequest("invalid_jsonrpc", { reason: "id_in_use" });
+    return httpRefusal("invalid_jsonrpc", { reason: "id_in_use" });
   }
   const limited = requests.length > 1 ? takeMore(requests.length - 1) : undefined;
   if (limited !== undefined) return limited;
@@ -148,10 +148,10 @@ export async function readJsonBody(
   maxBytes: number,
 ): Promise<{ readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly response: Response }> {
   if (!isJsonContentType(request.headers.get("content-type"))) {
-    return { ok: false, response: refuseRequest("unsupported_media_type") };
+    return { ok: false, response: httpRefusal("unsupported_media_type") };
   }
   const body = await readRequestBody(request, maxBytes);
-  if (body.tooLarge) return { ok: false, response: refuseRequest("too_large") };
+  if (body.tooLarge) return { ok: false, response: httpRefusal("too_large") };
   try {
     return { ok: true, value: JSON.parse(body.text) };
   } catch {

@@ -13,7 +13,7 @@ import { isObject } from "../../lib/is-object.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { AdmitSession, ConnectionContext, SessionCounts } from "../http/contract.ts";
 import { peekJsonBody } from "../http/submission.ts";
-import { refuseRequest, refuseToolCall } from "../http/refusal.ts";
+import { httpRefusal, refuseToolCall } from "../http/refusal.ts";
 import type { Executor } from "../tools/executor.ts";
 import type { ExtensionAccess } from "./extension-access.ts";
 import { toAuthInfo } from "./mcp-server.ts";
@@ -58,7 +58,7 @@ export function createStreamableHandler(deps: StreamableHandlerDeps): Streamable
     handle: async (request, caller, admitSession) => {
       const isPost = request.method === "POST";
       if (isPost && !isJsonContentType(request.headers.get("content-type"))) {
-        return refuseRequest("unsupported_media_type");
+        return httpRefusal("unsupported_media_type");
       }
       const body = isPost ? await peekJsonBody(request, maxRequestBodySize) : undefined;
       // The status goes out before the call runs, so a refusal has to be known here (KO-098).

@@ -8,7 +8,7 @@ import {
 import type { Clock } from "../../core/exchange.ts";
 import { isObject } from "../../lib/is-object.ts";
 import type { AdmitSession, SessionCounts } from "../http/contract.ts";
-import { refuseRequest } from "../http/refusal.ts";
+import { httpRefusal } from "../http/refusal.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import { toAuthInfo } from "./mcp-server.ts";
 import type { StreamableHandlerDeps } from "./streamable-http.ts";
@@ -71,7 +71,7 @@ export function createStreamableSessions(deps: StreamableHandlerDeps): Streamabl
     if (!isInitializeRequest(body)) return rpcError(400, -32_000, "Session id required");
     const refusal = admit();
     if (refusal !== undefined) return refusal;
-    if (max > 0 && open.size >= max && !(await evictIdle())) return refuseRequest("max_connections_exceeded");
+    if (max > 0 && open.size >= max && !(await evictIdle())) return httpRefusal("max_connections_exceeded");
     const id = deps.newId();
     const events = memory.openSession();
     const transport = new SessionTransport(

@@ -6,7 +6,7 @@ import { messageOf, notificationOf, requestOf } from "../../../test/support/mess
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { defaultLimits, type Message } from "../../protocol/message.ts";
-import { perTurn } from "../../lib/turnstile.ts";
+import { perTurn } from "../../lib/turn-limiter.ts";
 import type { ChannelEvents, UpstreamLink } from "../transport.ts";
 import { createSharedLinks } from "./connection.ts";
 

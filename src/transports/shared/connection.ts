@@ -3,8 +3,8 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
-import { createSerialQueue, type SerialQueue } from "../../lib/serial-queue.ts";
-import { createTurnstile } from "../../lib/turnstile.ts";
+import { createSerialQueue, type SerialQueue } from "../serial-queue.ts";
+import { createTurnLimiter } from "../../lib/turn-limiter.ts";
 import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, type ParseLimits, replaceIds, type RequestMessage } from "../../protocol/message.ts";
@@ -117,7 +117,7 @@ class SharedConnection {
   readonly #ids = createIdRewriter<MessageOwner>("legacy");
   /** Which session received a request of the server that is not answered yet, by request id. */
   readonly #serverRequests = new Map<string, SessionLink>();
-  readonly #turn = createTurnstile();
+  readonly #turn = createTurnLimiter();
   #handshake: PromiseWithResolvers<Message> | undefined;
   #isInitialized = false;
   #stopLinger: (() => void) | undefined;

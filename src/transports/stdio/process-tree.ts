@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 
 import type { SetTimer } from "../../lib/clock.ts";
-import { delay } from "../../lib/timeout.ts";
+import { sleep } from "../../lib/timeout.ts";
 import { childMarkerVariable } from "./environment.ts";
 
 export interface KillOptions {
@@ -91,7 +91,7 @@ function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
 async function waitForExit(members: TreeMembers, timeoutMs: number, setTimer: SetTimer): Promise<void> {
   let waited = 0;
   for (let step = 5; !members.isEmpty() && waited < timeoutMs; step = Math.min(step * 2, 50)) {
-    await delay(step, setTimer);
+    await sleep(step, setTimer);
     waited += step;
   }
 }

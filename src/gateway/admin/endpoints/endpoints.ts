@@ -1,11 +1,11 @@
 import type { Endpoint } from "../endpoint.ts";
 import { decideHold, followHolds, listHolds } from "./holds.ts";
 import { approveDrift, listDrift } from "./drift.ts";
-import { followTraffic } from "./live.ts";
+import { liveTraffic } from "./live.ts";
 import { answerCall, cancelCall, followCall, getOffers, startPlay } from "./playground.ts";
 import { explainPolicy, getPolicy, getReplay, startReplay } from "./policy.ts";
 import { aboutGateway, getSession, signInByTicket, signOut } from "./session.ts";
-import { explainExchange, getExchange, getFigures, listExchanges, listSessions } from "./traffic.ts";
+import { explainExchange, getExchange, getFigures, listExchanges, recentSessions } from "./traffic.ts";
 
 /** Every path of the admin API. */
 export const endpoints: readonly Endpoint[] = [
@@ -16,9 +16,9 @@ export const endpoints: readonly Endpoint[] = [
   listExchanges,
   getExchange,
   explainExchange,
-  listSessions,
+  recentSessions,
   getFigures,
-  followTraffic,
+  liveTraffic,
   listHolds,
   followHolds,
   decideHold,

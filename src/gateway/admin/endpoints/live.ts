@@ -7,7 +7,7 @@ import { nothing } from "../schemas.ts";
 import { exchangeSchema } from "../traffic-schemas.ts";
 
 /** `GET /live`: exchanges as they begin and change. */
-export const followTraffic = defineEventStream({
+export const liveTraffic = defineEventStream({
   method: "GET",
   path: "/live",
   name: "followTraffic",

@@ -83,7 +83,7 @@ export const explainExchange = defineEndpoint({
 });
 
 /** `GET /sessions`: what each client did. */
-export const listSessions = defineEndpoint({
+export const recentSessions = defineEndpoint({
   method: "GET",
   path: "/sessions",
   name: "listSessions",

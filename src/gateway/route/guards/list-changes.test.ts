@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../../test/support/principals.ts";
 import { createProcessSeals } from "../../../lib/keys/sealing.ts";
-import { perTurn } from "../../../lib/turnstile.ts";
+import { perTurn } from "../../../lib/turn-limiter.ts";
 import { openEndedSessions } from "../../../sessions/ended-sessions.ts";
 import { createSessionRegistry } from "../../../sessions/registry.ts";
 import type { Session } from "../../../sessions/session.ts";

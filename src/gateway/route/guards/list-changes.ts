@@ -1,6 +1,6 @@
 import type { Exchange } from "../../../core/exchange.ts";
 import type { Guard, Reply } from "../../../core/pipeline.ts";
-import { createTurnstile } from "../../../lib/turnstile.ts";
+import { createTurnLimiter } from "../../../lib/turn-limiter.ts";
 import { memberValue } from "../../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../../protocol/message.ts";
 import { parseText } from "../../../protocol/parse.ts";
@@ -27,7 +27,7 @@ export type NotifyClient = (session: Session, message: Message) => void;
  */
 export function createListChanges(route: string, registry: SessionRegistry, tell: NotifyClient): ListChanges {
   const listens = new Map<Exchange, RequestMessage>();
-  const turn = createTurnstile();
+  const turn = createTurnLimiter();
 
   function inTurn(announceOne: () => void): void {
     const later = turn();

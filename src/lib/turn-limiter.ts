@@ -2,14 +2,14 @@
 export const perTurn = 100;
 
 /** Says when its caller may go on: now (undefined), or in a later turn of the event loop. */
-export type Turnstile = () => Promise<void> | undefined;
+export type TurnLimiter = () => Promise<void> | undefined;
 
 /**
- * Creates a turnstile that lets a bounded number of callers pass per turn of the event loop, in order. Telling
+ * Creates a limiter that lets a bounded number of callers pass per turn of the event loop, in order. Telling
  * ten thousand sessions at once would hold up everybody else. Needed by bench streams: "longest pause while all hear of
  * a change".
  */
-export function createTurnstile(): Turnstile {
+export function createTurnLimiter(): TurnLimiter {
   let passed = 0;
   let waiting: (() => void)[] = [];
   let isTurning = false;

@@ -1,10 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { createTurnstile, perTurn } from "./turnstile.ts";
+import { createTurnLimiter, perTurn } from "./turn-limiter.ts";
 
-describe("a turnstile", () => {
+describe("a turn limiter", () => {
   it("lets the first callers pass at once and all others in order, so many per turn of the event loop", async () => {
-    const pass = createTurnstile();
+    const pass = createTurnLimiter();
     const count = 5 * perTurn - 1;
     const through: number[] = [];
     for (let index = 0; index < count; index += 1) {
@@ -24,14 +24,14 @@ describe("a turnstile", () => {
   });
 
   it("lets callers pass at once again when nobody has come for a turn", async () => {
-    const pass = createTurnstile();
+    const pass = createTurnLimiter();
     for (let index = 0; index < perTurn; index += 1) expect(pass()).toBeUndefined();
     await pass();
     await expect.poll(() => pass()).toBeUndefined();
   });
 
   it("lets nobody overtake those who wait", async () => {
-    const pass = createTurnstile();
+    const pass = createTurnLimiter();
     const order: string[] = [];
     for (let index = 0; index < perTurn; index += 1) void pass();
     const first = pass()?.then(() => order.push("first"));

@@ -8,13 +8,19 @@ import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig, type Generator, type Rig, type Server } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
 import { type Contender, measureThroughput, type Throughput } from "./load/throughput.ts";
-import { freePort, installPeer } from "./peers/package.ts";
+import { freePort } from "../test/support/free-port.ts";
+import { installPeer, type PeerSource } from "./peers/install.ts";
 import type { BenchRow } from "./row.ts";
 
 /** It needs the network and says nothing about a change of ours. */
 export const isOnDemand = true;
 
-const peer = { name: "@fiberplane/mcp-gateway", version: "0.7.1", program: "bin/mcp-gateway.js" };
+const peer: PeerSource = {
+  from: "npm",
+  name: "@fiberplane/mcp-gateway",
+  version: "0.7.1",
+  program: "bin/mcp-gateway.js",
+};
 const peerName = `${peer.name} ${peer.version}`;
 const ratioName = `recording gateway against ${peerName}`;
 const plan = { era: "legacy", connections: 16, rounds: 5, seconds: 3 } as const;
@@ -108,7 +114,7 @@ async function startOurs(rig: Rig, folder: string, url: string): Promise<Recordi
 }
 
 async function startPeer(rig: Rig, folder: string, url: string): Promise<RecordingGateway> {
-  const installed = await installPeer(folder, peer);
+  const installed = await installPeer(peer);
   if (!installed.ok) throw new Error(`it cannot be installed: ${installed.reason}`);
   const storage = join(folder, "storage");
   mkdirSync(storage);
@@ -116,7 +122,7 @@ async function startPeer(rig: Rig, folder: string, url: string): Promise<Recordi
   writeFileSync(join(storage, "mcp.json"), JSON.stringify({ mcpServers: { bench: { type: "http", url } } }));
   const port = await freePort();
   const args = ["--port", String(port), "--storage-dir", storage];
-  const server: Server = await rig.startServer([process.execPath, installed.file, ...args], {
+  const server: Server = await rig.startServer([...installed.command, ...args], {
     url: `http://127.0.0.1:${port}/s/bench/mcp`,
   });
   return {

@@ -3,12 +3,14 @@ import type { BenchRow } from "./row.ts";
 /** Prints figures with their bounds, and returns how many miss theirs. */
 export function printRows(rows: readonly BenchRow[]): number {
   for (const row of rows) {
-    console.log(`  ${misses(row) ? "MISS" : "ok  "} ${row.name.padEnd(62)} ${format(row)}`);
+    const verdict = row.missing !== undefined ? "none" : misses(row) ? "MISS" : "ok  ";
+    console.log(`  ${verdict} ${row.name.padEnd(62)} ${row.missing ?? format(row)}`);
   }
   return rows.filter(misses).length;
 }
 
-function misses({ value, threshold }: BenchRow): boolean {
+function misses({ value, threshold, missing }: BenchRow): boolean {
+  if (missing !== undefined) return false;
   if (Number.isNaN(value)) return true;
   return value < (threshold?.min ?? Number.NEGATIVE_INFINITY) || value > (threshold?.max ?? Number.POSITIVE_INFINITY);
 }

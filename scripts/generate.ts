@@ -5,6 +5,7 @@ import { dirname, resolve } from "node:path";
 import { renderOpenApi } from "./generate/admin-api.ts";
 import { apiReferencePages, renderApiPage } from "./generate/api-pages.ts";
 import { renderCliPage } from "./generate/cli-page.ts";
+import { renderComparisonPage } from "./generate/comparison-page.ts";
 import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
 import { renderErrorsPage } from "./generate/errors-page.ts";
@@ -22,6 +23,7 @@ interface Generated {
 
 /** Every generated file. A new one needs a line here. */
 const generated: readonly Generated[] = [
+  { file: "docs/comparison.md", render: renderComparisonPage },
   { file: "docs/reference/api.md", render: renderApiPage },
   ...apiReferencePages,
   { file: "docs/reference/cli.md", render: renderCliPage },

@@ -3,7 +3,7 @@
 // `wait` says that it has begun and never ends. Its argument is the length of its list.
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
-import { initializeResult, toolResult } from "../load/answers.ts";
+import { initializeResultFor, toolResult } from "../load/answers.ts";
 import { announce } from "../load/serve.ts";
 import { streamBytes, textOf } from "./messages.ts";
 
@@ -41,7 +41,7 @@ function answer(response: ServerResponse, head: string): void {
   } else if (method === "initialize") {
     sessions += 1;
     response.setHeader("mcp-session-id", `big-${sessions}`);
-    respond(response, id, initializeResult);
+    respond(response, id, initializeResultFor({ id, method }));
   } else if (method === "tools/list") {
     respond(response, id, toolsResult);
   } else if (kind === "events") {

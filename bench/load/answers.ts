@@ -17,8 +17,10 @@ export function isAsk(message: unknown): message is Ask {
 const capabilities = { tools: {} };
 const serverInfo = { name: "bench", version: "1.0.0" };
 
-/** What `initialize` is answered. */
-export const initializeResult = JSON.stringify({ protocolVersion: "2025-11-25", capabilities, serverInfo });
+/** What `initialize` is answered: whatever revision is asked for. */
+export function initializeResultFor({ params }: Ask): string {
+  return JSON.stringify({ protocolVersion: params?.protocolVersion ?? "2025-11-25", capabilities, serverInfo });
+}
 
 /** What `server/discover` is answered. */
 export const discoverResult = JSON.stringify({

@@ -9,6 +9,8 @@ export interface Target {
   readonly authorization?: string | undefined;
   /** The length of a legacy call's body; {@link callBytes} unless given. */
   readonly bytes?: number | undefined;
+  /** Which tool is called; `echo` unless given. */
+  readonly tool?: string | undefined;
 }
 
 /** A call as it goes over the wire: what stands before its id, and after. */
@@ -61,8 +63,8 @@ const templates = new Map<string, Map<string | undefined, CallTemplate>>();
 
 /** Gives whole POSTs of calls by their session, to be sent over and over with other ids. */
 export function callTemplates(target: Target): (session: string | undefined) => CallTemplate {
-  const { url, era, authorization = "", bytes = callBytes } = target;
-  const key = `${era} ${url} ${authorization} ${bytes}`;
+  const { url, era, authorization = "", bytes = callBytes, tool = "echo" } = target;
+  const key = `${era} ${url} ${authorization} ${bytes} ${tool}`;
   const own = templates.get(key) ?? new Map<string | undefined, CallTemplate>();
   templates.set(key, own);
   return (session) => {
@@ -75,14 +77,17 @@ export function callTemplates(target: Target): (session: string | undefined) => 
   };
 }
 
-function makeTemplate({ url, era, authorization, bytes }: Target, session: string | undefined): CallTemplate {
+function makeTemplate(
+  { url, era, authorization, bytes, tool = "echo" }: Target,
+  session: string | undefined,
+): CallTemplate {
   const { host, pathname } = new URL(url);
-  const body = callBody(era, firstId, "echo", bytes);
+  const body = callBody(era, firstId, tool, bytes);
   const headers = {
     host,
     ...(authorization === undefined ? {} : { authorization }),
     ...postHeaders(era, session),
-    ...(era === "modern" ? { "mcp-method": "tools/call", "mcp-name": "echo" } : {}),
+    ...(era === "modern" ? { "mcp-method": "tools/call", "mcp-name": tool } : {}),
     "content-length": String(body.length),
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -33,6 +33,8 @@ export interface Generator extends AsyncDisposable {
 export interface ServerOptions {
   /** Where it will listen, if it does not say so itself. */
   readonly url?: string;
+  /** How long it may take to listen. */
+  readonly startLimitMs?: number;
 }
 
 /** Where everything runs: made before the first server, taken down after the last. */
@@ -51,7 +53,7 @@ export interface Rig extends Disposable {
 
 const root = resolve(import.meta.dirname, "../..");
 const compiled = join(root, ".reports/bench");
-const startLimitMs = 15_000;
+const usualStartLimitMs = 15_000;
 
 /**
  * Builds what is measured and makes a place for it. The gateway is the built package, and the baseline and the probe
@@ -91,7 +93,7 @@ export function ownProcess(name: "upstream" | "stdio-upstream" | "bare-streams")
 async function startServer(
   [file = "", ...args]: readonly string[],
   logFile: string,
-  { url: knownUrl }: ServerOptions,
+  { url: knownUrl, startLimitMs = usualStartLimitMs }: ServerOptions,
 ): Promise<Server> {
   // Output goes to a file, as a service's would: reading it here would take time from what is measured.
   const log = openSync(logFile, "w");
@@ -105,7 +107,7 @@ async function startServer(
   });
   closeSync(log);
   const failed = failureOf(child, `${file} ${args.join(" ")}`);
-  const listening = knownUrl === undefined ? announced(logFile) : reachable(knownUrl);
+  const listening = knownUrl === undefined ? announced(logFile, startLimitMs) : reachable(knownUrl, startLimitMs);
   const url = await Promise.race([failed, listening]).catch((error: unknown) => {
     endGroup(child);
     throw new Error(`${String(error)}\n${readFileSync(logFile, "utf8").slice(-2000)}`);
@@ -168,12 +170,12 @@ function endGroup({ pid, exitCode, signalCode }: ChildProcess): void {
 }
 
 /** Waits until a server says where it listens. */
-function announced(logFile: string): Promise<string> {
-  return tried(() => /listening on (http\S+)/u.exec(readFileSync(logFile, "utf8"))?.[1]);
+function announced(logFile: string, limitMs: number): Promise<string> {
+  return tried(() => /listening on (http\S+)/u.exec(readFileSync(logFile, "utf8"))?.[1], limitMs);
 }
 
 /** Waits until somebody takes connections at a place. */
-function reachable(url: string): Promise<string> {
+function reachable(url: string, limitMs: number): Promise<string> {
   const { hostname, port } = new URL(url);
   return tried(async () => {
     const socket = connect({ host: hostname, port: Number(port) });
@@ -186,17 +188,20 @@ function reachable(url: string): Promise<string> {
     } finally {
       socket.destroy();
     }
-  });
+  }, limitMs);
 }
 
-async function tried(attempt: () => string | undefined | Promise<string | undefined>): Promise<string> {
-  const deadline = performance.now() + startLimitMs;
+async function tried(
+  attempt: () => string | undefined | Promise<string | undefined>,
+  limitMs: number,
+): Promise<string> {
+  const deadline = performance.now() + limitMs;
   while (performance.now() < deadline) {
     const url = await attempt();
     if (url !== undefined) return url;
     await sleep(2);
   }
-  throw new Error(`it did not listen within ${startLimitMs} ms`);
+  throw new Error(`it did not listen within ${limitMs} ms`);
 }
 
 async function must(command: readonly [string, ...string[]]): Promise<void> {

@@ -10,6 +10,8 @@ export interface Contender {
   readonly server: Server;
   /** What its callers show. */
   readonly authorization?: string;
+  /** Which tool they call; `echo` unless given. */
+  readonly tool?: string;
 }
 
 /** What one round of calls cost. */
@@ -48,11 +50,11 @@ export async function measureThroughput(
   contenders: readonly Contender[],
   { era, connections, rounds, seconds, bytes }: CallPlan,
 ): Promise<(name: string) => readonly Throughput[]> {
-  const call = async ({ server, authorization }: Contender, requests?: number): Promise<Throughput> => {
+  const call = async ({ server, authorization, tool }: Contender, requests?: number): Promise<Throughput> => {
     const before = await server.usage();
     const result = await generator.run({
       kind: "closed-loop",
-      target: { url: server.url, era, authorization, bytes },
+      target: { url: server.url, era, authorization, bytes, tool },
       connections,
       ...(requests === undefined ? { seconds } : { seconds: longestWarmUpSeconds, requests }),
     });

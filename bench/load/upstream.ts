@@ -2,7 +2,15 @@
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
-import { discoverResult, initializeResult, isAsk, progressOf, questionOf, toolResult, toolsResult } from "./answers.ts";
+import {
+  discoverResult,
+  initializeResultFor,
+  isAsk,
+  progressOf,
+  questionOf,
+  toolResult,
+  toolsResult,
+} from "./answers.ts";
 import type { Ask } from "./answers.ts";
 import { createFrameReader } from "./frames.ts";
 import { announce } from "./serve.ts";
@@ -32,7 +40,7 @@ function post(socket: Socket, body: Buffer): void {
     socket.write("HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
   } else if (ask.method === "initialize") {
     sessions += 1;
-    answer(socket, ask, initializeResult, `mcp-session-id: bench-${sessions}\r\n`);
+    answer(socket, ask, initializeResultFor(ask), `mcp-session-id: bench-${sessions}\r\n`);
   } else if (ask.method === "server/discover") {
     answer(socket, ask, discoverResult);
   } else if (ask.method === "tools/list") {

@@ -1,15 +1,15 @@
-import { discoverResult, initializeResult, isAsk } from "../load/answers.ts";
+import { type Ask, discoverResult, initializeResultFor, isAsk } from "../load/answers.ts";
 
 /** What is answered to a message: the text of a call comes back. Undefined where nothing is. */
 export function echoAnswer(message: unknown): string | undefined {
   if (!isAsk(message)) return undefined;
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${resultOf(message.method, message)}}`;
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${resultOf(message)}}`;
 }
 
-function resultOf(method: string, message: object): string {
-  switch (method) {
+function resultOf(message: Ask): string {
+  switch (message.method) {
     case "initialize":
-      return initializeResult;
+      return initializeResultFor(message);
     case "server/discover":
       return discoverResult;
     case "tools/call":

@@ -89,7 +89,7 @@ export const faults: readonly Fault[] = [
     "subscription before the stream is open",
     "its updates arrive",
     "early-messages",
-    "an update of a resource that was just subscribed to",
+    "an update of a resource",
   ),
   row("C19", "answer before its request was accepted", "delivered", "early-messages", "an answer that comes early"),
   row(

@@ -93,7 +93,7 @@ export interface WriterOptions {
 /** The most that `appendMs` need be. */
 export const longestAppendMs = 6000;
 /** The most that `loadMs` need be: a busy machine takes seconds to load a thread. */
-export const longestLoadMs = 30_000;
+const longestLoadMs = 30_000;
 /** How long the end of the thread is waited for. */
 const closeMs = 3000;
 

@@ -17,7 +17,7 @@ import { pageProblem } from "./same-origin.ts";
 import type { SignIn } from "./sign-in.ts";
 
 /** Where a browser begins to sign in, and where the issuer sends it back; both below `/console/`. */
-export const oidcPaths = { begin: "sign-in", callback: "callback" } as const;
+const oidcPaths = { begin: "sign-in", callback: "callback" } as const;
 
 /** What signing in by OpenID Connect needs of the gateway. */
 export interface OidcPathsDeps {

@@ -21,11 +21,13 @@ const named = globSync("src/**/*.ts", { cwd: root })
   .flatMap(rowsNamedIn);
 
 describe("code that is complicated for speed", () => {
-  it("names a bench that exists, and a row of it on the page of benchmarks", () => {
+  it("names a bench that exists, and a row of it", () => {
     expect(named.length).toBeGreaterThan(20);
-    const wrong = named.filter(
-      ({ bench, row }) => globSync(`bench/${bench}.bench.ts`, { cwd: root }).length === 0 || !page.includes(row),
-    );
+    const wrong = named.filter(({ bench, row }) => {
+      const [file] = globSync(`bench/${bench}.bench.ts`, { cwd: root });
+      if (file === undefined) return true;
+      return !page.includes(row) && !readFileSync(resolve(root, file), "utf8").includes(row);
+    });
     expect(wrong).toEqual([]);
   });
 });

@@ -32,7 +32,7 @@ const maxNames = 4096;
 
 /**
  * Creates the test from the rules for requests. It depends on caller, route, name and server only, so it is made once for
- * them. Needed by bench policy: "the answer with 50 tools".
+ * them. Needed by bench policy: "list of 50 tools, filtered".
  */
 export function createReachability({ rules, fallback }: RuleSet): ReachabilityTest {
   const enforced = rules.map(({ rule }) => rule).filter(({ isShadow }) => !isShadow);

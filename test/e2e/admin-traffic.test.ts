@@ -57,8 +57,12 @@ describe("the admin API over recorded traffic", () => {
     expect(checked("/figures", await admin.ask("/figures?minutes=5"))).toMatchObject({
       complete: true,
       refused: 1,
-      edges: [{ principal: "anonymous", route: "default" }],
       refusals: [{ rule: "no-failures", count: 1 }],
+    });
+    expect(checked("/topology", await admin.ask("/topology?minutes=5"))).toMatchObject({
+      complete: true,
+      routes: [{ name: "default", health: expect.any(String) as string }],
+      edges: [{ principal: "anonymous", route: "default", refused: 1, p95Ms: expect.any(Number) as number }],
     });
   });
 

@@ -4,7 +4,7 @@ import * as z from "zod";
 export const nothing = z.strictObject({});
 
 /** A route, as the console shows it. */
-const routeAbout = z.strictObject({
+export const routeAbout = z.strictObject({
   name: z.string(),
   paths: z.array(z.string()),
   upstream: z.string().describe("`http`, `stdio`, `demo` or `in-process`."),

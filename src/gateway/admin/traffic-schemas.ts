@@ -60,9 +60,17 @@ export const figuresSchema = z.strictObject({
   targets: z
     .array(z.looseObject({ route: z.string(), method: z.string(), ...counts }))
     .readonly() as unknown as z.ZodType<readonly StatsRow[]>,
-  edges: z.array(z.strictObject({ principal: z.string(), route: z.string(), ...counts, ...latency })).readonly(),
   slowest: z.array(exchangeSchema).readonly(),
   refusals: z.array(z.strictObject({ rule: z.string(), count: z.number() })).readonly(),
+});
+
+/** The requests of a caller on a route, and to which of its servers. */
+export const edgeSchema = z.strictObject({
+  principal: z.string(),
+  route: z.string(),
+  upstream: z.string().optional().describe("The server behind a route with several."),
+  ...counts,
+  ...latency,
 });
 
 /** What one client did. */

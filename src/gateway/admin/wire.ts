@@ -6,6 +6,8 @@ import type { StatsRow } from "../../recorder/store/store-contract.ts";
 export interface TrafficEdge {
   readonly principal: string;
   readonly route: string;
+  /** The server behind a route with several. */
+  readonly upstream?: string;
   readonly count: number;
   readonly errors: number;
   readonly refused: number;
@@ -37,7 +39,6 @@ export interface Figures {
   readonly p99Ms?: number;
   readonly buckets: readonly FigureBucket[];
   readonly targets: readonly StatsRow[];
-  readonly edges: readonly TrafficEdge[];
   readonly slowest: readonly ExchangeRecord[];
   readonly refusals: readonly { readonly rule: string; readonly count: number }[];
 }

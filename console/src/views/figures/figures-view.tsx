@@ -78,7 +78,7 @@ function Shown({ figures, minutes }: { readonly figures: Figures; readonly minut
         ))}
       </dl>
       <Chart buckets={figures.buckets} />
-      <TrafficMap edges={figures.edges} />
+      <TrafficMap minutes={minutes} />
       <div class="two">
         <Targets figures={figures} />
         <div class="stack">

@@ -1,67 +1,116 @@
+import type { RouteAbout } from "../../../../src/gateway/admin/schemas.ts";
 import type { TrafficEdge } from "../../../../src/gateway/admin/wire.ts";
+import { Loading, Problem } from "../../parts/notices.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
-import { session } from "../../state/session.ts";
+import { get } from "../../state/api.ts";
+import { useLoaded } from "../../state/load.ts";
 import { formatCount, formatMs } from "../../text.ts";
+import { linksOf, type MapLink, serverOf } from "./links.ts";
 
-const [width, rowHeight, nodeHeight, nodeWidth] = [1000, 54, 40, 220];
+const [width, rowHeight, nodeHeight, nodeWidth] = [1000, 54, 40, 190];
+const maxCallers = 12;
 
-/** Who talks to which server: callers on the left, routes with their servers on the right. */
-export function TrafficMap({ edges }: { readonly edges: readonly TrafficEdge[] }) {
-  const state = session.value;
-  const known = state.type === "in" ? state.about.routes : [];
-  const callers = [...new Set(edges.map(({ principal }) => principal))].slice(0, 12);
-  const routes = [...new Set([...edges.map(({ route }) => route), ...known.map(({ name }) => name)])];
-  const height = Math.max(callers.length, routes.length) * rowHeight;
-  const most = Math.max(1, ...edges.map(({ count }) => count));
-  const yOf = (index: number, all: number): number => (height / all) * (index + 0.5);
+interface Topology {
+  readonly routes: readonly RouteAbout[];
+  readonly edges: readonly TrafficEdge[];
+}
+
+/** Who talks to which server: callers on the left, then routes, then the servers behind them. */
+export function TrafficMap({ minutes }: { readonly minutes: number }) {
+  const loaded = useLoaded(String(minutes), (signal) => get<Topology>("topology", { minutes }, signal));
+  const { value, error } = loaded.value;
   return (
     <section class="panel">
       <header>
         <h2>Map</h2>
         <span class="spacer" />
-        <span class="faint">callers to servers; wider means more, red means errors</span>
+        <span class="faint">callers, routes, servers; wider means more, red means errors</span>
       </header>
-      <WideContent label="Map">
-        <svg class="map" viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Map of callers and servers">
-          {edges.map((edge) => {
-            const from = callers.indexOf(edge.principal);
-            if (from < 0) return null;
-            const [y1, y2] = [yOf(from, callers.length), yOf(routes.indexOf(edge.route), routes.length)];
-            const [x1, x2] = [nodeWidth, width - nodeWidth];
-            const middle = (x1 + x2) / 2;
-            return (
-              <g key={`${edge.principal} ${edge.route}`}>
-                <path
-                  class={`edge${edge.errors > 0 ? " errors" : ""}`}
-                  d={`M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`}
-                  stroke-width={1 + (edge.count / most) * 7}
-                />
-                <text class="soft" x={middle} y={(y1 + y2) / 2 - 8} text-anchor="middle">
-                  {formatCount(edge.count)} · p95 {formatMs(edge.p95Ms)}
-                  {edge.errors > 0 ? ` · ${formatCount(edge.errors)} errors` : ""}
-                </text>
-              </g>
-            );
-          })}
-          {callers.map((caller, index) => (
-            <Node key={caller} x={0} y={yOf(index, callers.length)} title={caller} hint="caller" />
-          ))}
-          {routes.map((route, index) => {
-            const about = known.find(({ name }) => name === route);
-            return (
-              <Node
-                key={route}
-                x={width - nodeWidth}
-                y={yOf(index, routes.length)}
-                title={route}
-                hint={about === undefined ? "no longer configured" : `${about.upstream}, ${about.health}`}
-                isDegraded={about !== undefined && about.health !== "ok"}
-              />
-            );
-          })}
-        </svg>
-      </WideContent>
+      <Problem error={error} />
+      {value === undefined && error === undefined && <Loading what="Drawing the map…" />}
+      {value !== undefined && <Drawn topology={value} />}
     </section>
+  );
+}
+
+function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topology }) {
+  const callers = [...new Set(edges.map(({ principal }) => principal))].slice(0, maxCallers);
+  const shown = edges.filter(({ principal }) => callers.includes(principal));
+  const routes = [...new Set([...shown.map(({ route }) => route), ...known.map(({ name }) => name)])];
+  const quiet = routes.filter((route) => shown.every((edge) => edge.route !== route));
+  const servers = [...new Set([...shown.map(serverOf), ...quiet])];
+  const height = Math.max(callers.length, routes.length, servers.length) * rowHeight;
+  const yOf = (name: string, column: readonly string[]): number =>
+    (height / column.length) * (column.indexOf(name) + 0.5);
+  const middle = (width - nodeWidth) / 2;
+  const asked = linksOf(
+    shown,
+    ({ principal }) => principal,
+    ({ route }) => route,
+  );
+  const sent = linksOf(shown, ({ route }) => route, serverOf);
+  const most = Math.max(1, ...asked.map(({ count }) => count), ...sent.map(({ count }) => count));
+  const about = (route: string): RouteAbout | undefined => known.find(({ name }) => name === route);
+  const line = (link: MapLink, columns: readonly [readonly string[], readonly string[]], x: number) => (
+    <Link
+      key={`${x} ${link.from} ${link.to}`}
+      link={link}
+      share={link.count / most}
+      at={[x + nodeWidth, yOf(link.from, columns[0]), x + middle, yOf(link.to, columns[1])]}
+    />
+  );
+  return (
+    <WideContent label="Map">
+      <svg class="map" viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Map of callers, routes and servers">
+        {asked.map((link) => line(link, [callers, routes], 0))}
+        {sent.map((link) => line(link, [routes, servers], middle))}
+        {callers.map((caller) => (
+          <Node key={caller} x={0} y={yOf(caller, callers)} title={caller} hint="caller" />
+        ))}
+        {routes.map((route) => {
+          const { policy } = about(route) ?? {};
+          const hint =
+            policy === undefined ? "no longer configured" : policy === "none" ? "no policy" : `policy: ${policy}`;
+          return <Node key={route} x={middle} y={yOf(route, routes)} title={route} hint={hint} />;
+        })}
+        {servers.map((server) => {
+          const own = about(server.split(": ")[0] ?? server);
+          return (
+            <Node
+              key={server}
+              x={width - nodeWidth}
+              y={yOf(server, servers)}
+              title={server}
+              hint={own === undefined ? "no longer configured" : `${own.upstream}, ${own.health}`}
+              isDegraded={own !== undefined && own.health !== "ok"}
+            />
+          );
+        })}
+      </svg>
+    </WideContent>
+  );
+}
+
+interface LinkProps {
+  readonly link: MapLink;
+  readonly share: number;
+  readonly at: readonly [x1: number, y1: number, x2: number, y2: number];
+}
+
+function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2] }: LinkProps) {
+  const middle = (x1 + x2) / 2;
+  return (
+    <g>
+      <path
+        class={`edge${errors > 0 ? " errors" : ""}`}
+        d={`M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`}
+        stroke-width={1 + share * 7}
+      />
+      <text class="soft" x={middle} y={(y1 + y2) / 2 - 8} text-anchor="middle">
+        {formatCount(count)} · p95 {formatMs(p95Ms)}
+        {errors > 0 ? ` · ${formatCount(errors)} errors` : ""}
+      </text>
+    </g>
   );
 }
 
@@ -74,7 +123,7 @@ interface NodeProps {
 }
 
 function Node({ x, y, title, hint, isDegraded = false }: NodeProps) {
-  const shown = title.length > 28 ? `${title.slice(0, 27)}…` : title;
+  const shown = title.length > 24 ? `${title.slice(0, 23)}…` : title;
   return (
     <g>
       <rect

@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import { GatewayError } from "../../../errors.ts";
+import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { owner } from "../sign-in/sign-in.ts";
 import { about, nothing, type RouteAbout } from "../schemas.ts";
@@ -74,9 +75,9 @@ export const aboutGateway = defineEndpoint({
   pathSchema: nothing,
   query: nothing,
   result: about,
-  handle: ({ caller }, { version, config, clientUrl, health, clock }) => {
-    const { routes, record, drift } = config();
-    const states = health();
+  handle: ({ caller }, deps) => {
+    const { version, config, clientUrl, clock } = deps;
+    const { record, drift } = config();
     return {
       version,
       now: clock.wall(),
@@ -84,16 +85,22 @@ export const aboutGateway = defineEndpoint({
       clientUrl: clientUrl(),
       recording: record !== undefined && record !== false,
       drift: drift === undefined ? undefined : drift.mode,
-      routes: Object.values(routes).map((route) => ({
-        name: route.name,
-        paths: route.prefixes.map((prefix) => `${prefix}/mcp`),
-        upstream: route.upstream.type,
-        health: states[route.name] ?? "unknown",
-        policy: policyKind(route.policy),
-      })),
+      routes: routesOf(deps),
     };
   },
 });
+
+/** The routes as the console shows them. */
+export function routesOf({ config, health }: Pick<AdminDeps, "config" | "health">): RouteAbout[] {
+  const states = health();
+  return Object.values(config().routes).map((route) => ({
+    name: route.name,
+    paths: route.prefixes.map((prefix) => `${prefix}/mcp`),
+    upstream: route.upstream.type,
+    health: states[route.name] ?? "unknown",
+    policy: policyKind(route.policy),
+  }));
+}
 
 function policyKind(
   policy: { readonly authzen?: unknown; readonly pingAuthorize?: unknown } | undefined,

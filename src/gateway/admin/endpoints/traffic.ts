@@ -7,9 +7,17 @@ import { defineEndpoint } from "../endpoint.ts";
 import { explanationSchema } from "../../evaluation/explanation.ts";
 import { conditionOf, filterField, windowOf, windowQuery } from "../filter-query.ts";
 import type { OperationFrames } from "../queries/traffic-queries.ts";
-import { nothing } from "../schemas.ts";
+import { nothing, routeAbout } from "../schemas.ts";
+import { routesOf } from "./session.ts";
 import type { Caller } from "../sign-in/sign-in.ts";
-import { exchangeSchema, figuresSchema, frameSchema, operationSchema, sessionSchema } from "../traffic-schemas.ts";
+import {
+  edgeSchema,
+  exchangeSchema,
+  figuresSchema,
+  frameSchema,
+  operationSchema,
+  sessionSchema,
+} from "../traffic-schemas.ts";
 
 const exchangeId = z.strictObject({ id: z.string().min(1).max(200) });
 
@@ -108,6 +116,26 @@ export const getFigures = defineEndpoint({
   query: windowQuery,
   result: figuresSchema,
   handle: ({ query, caller }, { queries, clock }) => queries.figures(windowOf(query, clock.wall(), caller)),
+});
+
+/** `GET /topology`: who talks to which server. */
+export const getTopology = defineEndpoint({
+  method: "GET",
+  path: "/topology",
+  name: "getTopology",
+  summary: "Routes with the health of their servers, and the rates, errors and latencies between callers and them.",
+  right: "view",
+  pathSchema: nothing,
+  query: windowQuery,
+  result: z.strictObject({
+    complete: z.boolean().describe("False if only the newest part of the window could be counted."),
+    routes: z.array(routeAbout),
+    edges: z.array(edgeSchema).readonly(),
+  }),
+  handle: async ({ query, caller }, deps) => ({
+    ...(await deps.queries.topology(windowOf(query, deps.clock.wall(), caller))),
+    routes: routesOf(deps),
+  }),
 });
 
 async function findOperation(id: string, { queries }: AdminDeps): Promise<OperationFrames> {

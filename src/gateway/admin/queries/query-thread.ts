@@ -171,6 +171,7 @@ export function createQueryThread(target: QueryTarget | undefined, setTimer: Set
     exchanges: query("exchanges"),
     operation: query("operation"),
     figures: query("figures"),
+    topology: query("topology"),
     sessions: query("sessions"),
     drift: query("drift"),
     replay: (window, policies, onProgress) =>

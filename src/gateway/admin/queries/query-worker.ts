@@ -45,6 +45,8 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
         return queries.operation(...request.args);
       case "figures":
         return queries.figures(...request.args);
+      case "topology":
+        return queries.topology(...request.args);
       case "sessions":
         return queries.sessions(...request.args);
       case "drift":

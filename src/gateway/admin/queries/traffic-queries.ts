@@ -4,9 +4,10 @@ import type { ExchangePage, ExchangeQuery, RecordReader } from "../../../recorde
 import type { PolicyReport } from "../../evaluation/change-report.ts";
 import { replayPolicy, type ReplayedPolicies } from "../../evaluation/recording-evaluation.ts";
 import { type DriftedRoute, findDriftedRoutes } from "./drifted-routes.ts";
-import type { Figures, SessionSummary } from "../wire.ts";
+import type { Figures, SessionSummary, TrafficEdge } from "../wire.ts";
 import { createFigures } from "./figures.ts";
 import { createSessionList } from "./session-list.ts";
+import { createTopology } from "./topology.ts";
 
 /** Which exchanges to count. */
 export interface WindowQuery {
@@ -22,6 +23,13 @@ export interface OperationFrames {
   readonly frames: Readonly<Record<string, readonly Frame[]>>;
 }
 
+/** Who talked to which server. */
+export interface CountedEdges {
+  /** False if there was more than could be counted. */
+  readonly complete: boolean;
+  readonly edges: readonly TrafficEdge[];
+}
+
 /** So many of the newest exchanges are counted, which takes a second or two; that older ones were left out is said. */
 const maxCounted = 30_000;
 
@@ -30,6 +38,7 @@ export interface TrafficQueries {
   exchanges(query: ExchangeQuery): Promise<ExchangePage>;
   operation(id: string): Promise<OperationFrames | undefined>;
   figures(query: WindowQuery): Promise<Figures>;
+  topology(query: WindowQuery): Promise<CountedEdges>;
   sessions(query: WindowQuery): Promise<readonly SessionSummary[]>;
   drift(lock: DefinitionLock): Promise<readonly DriftedRoute[]>;
   /** What policies would change in the traffic of a window. */
@@ -79,6 +88,13 @@ export function createTrafficQueries(reader: RecordReader): TrafficQueries {
         for (const exchange of page) figures.add(exchange);
       });
       return figures.finish(isComplete);
+    },
+    topology: async (query) => {
+      const topology = createTopology();
+      const complete = await each(query, (page) => {
+        for (const exchange of page) topology.add(exchange);
+      });
+      return { complete, edges: topology.finish() };
     },
     sessions: async (query) => {
       const sessions = createSessionList();

@@ -15,6 +15,8 @@ const followMs = 200;
 const busyShare = 1 / 40;
 /** The newest frames of one look, of about two thousand exchanges; a page shows no more in the time of a look. */
 const maxFrames = 8000;
+/** A new file gets its tables within this time, also on a busy machine. */
+const [maxOpenings, openAgainMs] = [100, 50];
 /** How many exchanges go to the main thread at once. */
 const maxBatch = 500;
 
@@ -134,8 +136,21 @@ function createLookPause(): typeof pause {
 async function openReader(target: QueryTarget): Promise<RecordReader> {
   const deps = { wait: createLookPause() };
   if (identityOf(target) === missing) return createCaptureReader([], target.place);
-  if (target.type === "sqlite") return openSqliteReader(target.place, deps);
+  if (target.type === "sqlite") return openWritten(target.place, deps);
   return (await import("../../../recorder/store/postgres.ts")).openPostgresReader(target.place, deps);
+}
+
+/** Opens a file that may have been created a moment ago: its tables follow. */
+async function openWritten(place: string, deps: Parameters<typeof openSqliteReader>[1]): Promise<RecordReader> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await openSqliteReader(place, deps);
+    } catch (error) {
+      const hasNoTables = error instanceof GatewayError && error.code === "store_failed" && error.cause !== undefined;
+      if (!hasNoTables || tries >= maxOpenings) throw error;
+      await sleep(openAgainMs);
+    }
+  }
 }
 
 function identityOf({ type, place }: QueryTarget): string {

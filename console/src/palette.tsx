@@ -1,5 +1,5 @@
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { go, href } from "./state/route.ts";
 import { signOut } from "./state/session.ts";
@@ -50,7 +50,8 @@ function OpenPalette() {
   const input = useRef<HTMLInputElement>(null);
   const found = commands(text.value);
   const index = Math.min(at.value, found.length - 1);
-  useEffect(() => {
+  // Before the browser draws it, so that what is typed at once is not lost.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     input.current?.focus();
     return () => {

@@ -100,6 +100,7 @@ describe("the console", () => {
     await keyboard.press("Enter");
     await at.page.getByRole("button", { name: "← Back" }).waitFor();
     await keyboard.press("Control+k");
+    await at.page.getByRole("combobox", { name: "Command" }).and(at.page.locator(":focus")).waitFor();
     await keyboard.type("go to fig");
     await keyboard.press("Enter");
     await at.page.getByText("What is used most").waitFor();

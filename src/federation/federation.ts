@@ -49,13 +49,46 @@ const maxDefinitions = 10_000;
 /** Members that are asked in turn for a URI that nobody lists: one request must not become many. */
 const maxAsked = 8;
 
-/** Several servers as one: what all links of it share. */
-export class Federation {
+/** A link of the federation, for telling it about reloads. */
+export interface FederationLink {
+  /** Some members were replaced, taken out or put in. Resolves when the links to the old ones have ended. */
+  reconfigured(changed: ReadonlySet<string>, graceMs: number): Promise<void>;
+}
+
+/** Everything that follows from the options. */
+interface Configured {
   readonly options: FederationOptions;
-  readonly clock: Clock;
-  readonly setTimer: SetTimer;
   readonly names: AdvertisedNames;
   readonly uris: UriOwners;
+  readonly members: ReadonlyMap<string, MemberOptions>;
+  readonly readers: ReadonlyMap<string, EntryReader>;
+  /** Tools that overrides change, as their servers wrote them. */
+  readonly definitions: ReadonlyMap<string, string>;
+  readonly view: View | undefined;
+  readonly conditionalViews: readonly View[];
+}
+
+function configure(options: FederationOptions): Configured {
+  const { members, view, views = [] } = options;
+  const names = new AdvertisedNames(options);
+  const uris = new UriOwners(members);
+  const definitions = new BoundedMap<string, string>(maxDefinitions);
+  return {
+    options,
+    names,
+    uris,
+    definitions,
+    members: new Map(members.map((member) => [member.name, member])),
+    readers: new Map(members.map((member) => [member.name, createEntryReader(member, names, uris, definitions)])),
+    view: view === undefined ? undefined : createView(view),
+    conditionalViews: views.filter(({ when }) => when !== undefined).map(createView),
+  };
+}
+
+/** Several servers as one: what all links of it share. */
+export class Federation {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
   readonly cursors: ListCursors;
   readonly states: RequestStates;
   readonly onDegraded: FederationDeps["onDegraded"];
@@ -69,40 +102,37 @@ export class Federation {
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();
-  /** Tools that overrides change, as their servers wrote them. */
-  readonly #definitions = new BoundedMap<string, string>(maxDefinitions);
-  readonly #view: View | undefined;
-  readonly #conditionalViews: readonly View[];
-  readonly #members: ReadonlyMap<string, MemberOptions>;
-  readonly #readers: ReadonlyMap<string, EntryReader>;
+  readonly #links = new Set<FederationLink>();
+  #configured: Configured;
 
   constructor({ options, clock, setTimer, seals, onDegraded, observer }: FederationDeps) {
-    this.options = options;
+    this.#configured = configure(options);
     this.clock = clock;
     this.setTimer = setTimer;
-    this.names = new AdvertisedNames(options);
-    this.uris = new UriOwners(options.members);
     this.cursors = createListCursors(seals.cursor);
     this.states = createRequestStates(seals.requestState);
     this.onDegraded = onDegraded;
     this.observer = observer;
-    this.#view = options.view === undefined ? undefined : createView(options.view);
-    this.#conditionalViews = (options.views ?? []).filter(({ when }) => when !== undefined).map(createView);
-    this.#members = new Map(options.members.map((member) => [member.name, member]));
-    this.#readers = new Map(
-      options.members.map((member) => [
-        member.name,
-        createEntryReader(member, this.names, this.uris, this.#definitions),
-      ]),
-    );
+  }
+
+  get options(): FederationOptions {
+    return this.#configured.options;
+  }
+
+  get names(): AdvertisedNames {
+    return this.#configured.names;
+  }
+
+  get uris(): UriOwners {
+    return this.#configured.uris;
   }
 
   member(name: string): MemberOptions | undefined {
-    return this.#members.get(name);
+    return this.#configured.members.get(name);
   }
 
   readerOf({ name }: MemberOptions): EntryReader {
-    const reader = this.#readers.get(name);
+    const reader = this.#configured.readers.get(name);
     if (reader === undefined) throw new TypeError(`no member ${name}`);
     return reader;
   }
@@ -110,6 +140,24 @@ export class Federation {
   /** A member's own state in the `requestState` that a caller sent; undefined if that was not issued for the caller. */
   ownState(caller: Pick<Exchange, "route" | "principal">, text: string): string | undefined {
     return this.states.ownState(caller, this.options.members, text);
+  }
+
+  /** A link is told about reloads until the returned function is called. */
+  join(link: FederationLink): () => void {
+    this.#links.add(link);
+    return () => {
+      this.#links.delete(link);
+    };
+  }
+
+  /**
+   * Uses other options from the next message on. All names and lists are read again; links to members stay, except for
+   * those named, which were replaced, taken out or put in. Resolves when the old links to them have ended.
+   */
+  async reconfigure(options: FederationOptions, changed: ReadonlySet<string>, graceMs: number): Promise<void> {
+    this.#configured = configure(options);
+    for (const name of changed) this.facts.delete(name);
+    await Promise.all([...this.#links].map((link) => link.reconfigured(changed, graceMs)));
   }
 
   /**
@@ -143,15 +191,15 @@ export class Federation {
 
   /** Whether some callers find tools by searching. */
   get hasSearch(): boolean {
-    return [...this.#conditionalViews, ...(this.#view === undefined ? [] : [this.#view])].some(
-      ({ discovery }) => discovery === "search",
-    );
+    const { view, conditionalViews } = this.#configured;
+    return [...conditionalViews, ...(view === undefined ? [] : [view])].some(({ discovery }) => discovery === "search");
   }
 
   /** The part that the caller of an exchange gets; undefined for everything. */
   viewOf(exchange: Exchange): View | undefined {
-    if (this.#view !== undefined || this.#conditionalViews.length === 0) return this.#view;
-    return this.#conditionalViews.find(({ when }) => when?.(exchange) === true);
+    const { view, conditionalViews } = this.#configured;
+    if (view !== undefined || conditionalViews.length === 0) return view;
+    return conditionalViews.find(({ when }) => when?.(exchange) === true);
   }
 
   /** The call as its server gets it, where the configuration sets or bounds arguments. Throws if it may not be made. */
@@ -177,7 +225,8 @@ export class Federation {
       const resolution = this.names.resolve(kind, name);
       if (resolution.type !== "target") return undefined;
       const { target } = resolution;
-      const definition = kind === "tool" ? this.#definitions.get(catalogueKey(target.member, target.name)) : undefined;
+      const definition =
+        kind === "tool" ? this.#configured.definitions.get(catalogueKey(target.member, target.name)) : undefined;
       return definition === undefined ? target : { ...target, definition };
     }
     const member = this.uris.ownerOf(principal, name);
@@ -227,7 +276,7 @@ export class Federation {
 
   #task(id: string | undefined): readonly Target[] {
     const target = id === undefined ? undefined : taskTarget(id);
-    return target === undefined || !this.#members.has(target.member) ? none : [target];
+    return target === undefined || !this.#configured.members.has(target.member) ? none : [target];
   }
 
   /** A method of an extension goes to the one member that offers it. No view shows any. */
@@ -239,7 +288,7 @@ export class Federation {
 
   /** Members that have a capability, or may have it because nobody has reached them yet. */
   #membersWith(capability: string): readonly string[] {
-    return [...this.#members.keys()].filter((name) => {
+    return [...this.#configured.members.keys()].filter((name) => {
       const facts = this.facts.get(name);
       return facts === undefined || capabilityOf(facts.capabilities, capability) !== undefined;
     });

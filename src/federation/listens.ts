@@ -32,7 +32,8 @@ interface Listen {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
   readonly changes: ChangeNotices;
-  readonly members: ListeningMember[];
+  members: ListeningMember[];
+  readonly wanted: Readonly<Record<string, unknown>>;
   readonly honoured: HonouredFilter;
   isAcknowledged: boolean;
 }
@@ -104,6 +105,7 @@ export class Listens {
         },
       }),
       members: [],
+      wanted,
       // Changes of members that come or go are noticed here, so every list is honoured.
       honoured: {
         lists: new Set(Object.keys(listKeys).filter((key) => wanted[key] === true)),
@@ -112,18 +114,7 @@ export class Listens {
       },
       isAcknowledged: false,
     };
-    for (const [member, filter] of filters) {
-      listen.members.push({
-        listen,
-        member,
-        filter,
-        exchange: undefined,
-        isAcknowledged: false,
-        hasNothing: false,
-        retries: 0,
-        stopRetry: undefined,
-      });
-    }
+    listen.members = [...filters].map(([member, filter]) => partOf(listen, member, filter));
     this.#open.add(listen);
     return new Promise<Reply>((resolve, reject) => {
       const stopWaiting = federation.setTimer(federation.options.listing.wait, () => {
@@ -165,6 +156,21 @@ export class Listens {
     }
     const own = replaceIds(message, [{ name: `params._meta.${subscriptionKey}`, id: listen.request.id }]);
     return this.#deps.deliver(withAdvertisedTasks(own, member.name), listen.exchange, member.name);
+  }
+
+  /** After a reload: members that were replaced are listened to anew, those that are gone no more, and new ones too. */
+  reconfigured(changed: ReadonlySet<string>): void {
+    for (const listen of this.#open) {
+      const filters = this.#split(listen.exchange, listen.wanted);
+      const kept = listen.members.filter(({ member }) => !changed.has(member.name));
+      for (const part of listen.members) if (!kept.includes(part)) this.#stop(part);
+      const added = [...filters]
+        .filter(([{ name }]) => !kept.some(({ member }) => member.name === name))
+        .map(([member, filter]) => partOf(listen, member, filter));
+      listen.members = [...kept, ...added];
+      for (const part of added) this.#start(part);
+      for (const key of listen.honoured.lists) listen.changes.changed(listKeys[key] ?? "");
+    }
   }
 
   close(): void {
@@ -228,7 +234,7 @@ export class Listens {
     const { listen, member, exchange } = part;
     if (exchange !== undefined) this.#byExchange.delete(exchange);
     part.exchange = undefined;
-    if (!this.#open.has(listen)) return;
+    if (!this.#open.has(listen) || !listen.members.includes(part)) return;
     this.#checkAcknowledged(listen);
     if (reason === undefined || part.hasNothing) return;
     const retryMs = Math.min(firstRetryMs * 2 ** part.retries, lastRetryMs);
@@ -291,10 +297,12 @@ export class Listens {
   #end(listen: Listen): void {
     if (!this.#open.delete(listen)) return;
     listen.changes.close();
-    for (const part of listen.members) {
-      part.stopRetry?.();
-      part.exchange?.cancellation.cancel("client-gone");
-    }
+    for (const part of listen.members) this.#stop(part);
+  }
+
+  #stop({ stopRetry, exchange }: ListeningMember): void {
+    stopRetry?.();
+    exchange?.cancellation.cancel("client-gone");
   }
 
   #result({ id }: RequestMessage): string {
@@ -302,6 +310,19 @@ export class Listens {
     const meta = `{"${subscriptionKey}":${id.json},"io.modelcontextprotocol/serverInfo":${info}}`;
     return `{"resultType":"complete","_meta":${meta}}`;
   }
+}
+
+function partOf(listen: Listen, member: MemberOptions, filter: ListeningMember["filter"]): ListeningMember {
+  return {
+    listen,
+    member,
+    filter,
+    exchange: undefined,
+    isAcknowledged: false,
+    hasNothing: false,
+    retries: 0,
+    stopRetry: undefined,
+  };
 }
 
 function stringsIn(value: unknown): readonly string[] {

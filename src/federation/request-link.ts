@@ -3,6 +3,7 @@ import { noReply, type Reply } from "../core/pipeline.ts";
 import { resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
+import { InFlightCounter } from "../lib/token-bucket.ts";
 import { memberSource } from "../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../protocol/message.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
@@ -21,6 +22,8 @@ export interface RequestLinkDeps {
   readonly events: LinkEvents;
   /** The link of a member for an exchange; its events go to `received` and `memberGone`. */
   readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
+  /** Opens links to members anew; the old ones are ended by the returned function. */
+  readonly replace: (changed: ReadonlySet<string>) => (reason: string) => Promise<void>;
   /** Closes the links to all members. */
   readonly close: (reason: string) => Promise<void>;
 }
@@ -37,6 +40,9 @@ export class FederatedRequestLink implements UpstreamLink {
   readonly #federation: Federation;
   readonly #router: Router;
   readonly #listens: Listens;
+  /** Requests that run, by member. A reload begins anew, and the old ones are waited for. */
+  #running = new Map<string, InFlightCounter>();
+  readonly #leave: () => void;
   /** What members have listed, by member and caller. */
   readonly #catalogues = new BoundedMap<string, Catalogue>(maxCatalogues);
 
@@ -47,10 +53,19 @@ export class FederatedRequestLink implements UpstreamLink {
     this.#router = new Router(federation, {
       linkOf,
       catalogueOf: (member, exchange) => this.#catalogueOf(member, exchange),
+      began: (_exchange, { name }) => {
+        const running = this.#running.get(name) ?? new InFlightCounter();
+        this.#running.set(name, running);
+        running.begin();
+        return () => {
+          running.end();
+        };
+      },
       listed: (exchange, facts, entries) => {
         this.#listens.listed(exchange, facts, entries);
       },
     });
+    this.#leave = federation.join(this);
     this.#listens = new Listens({
       federation,
       linkOf,
@@ -104,8 +119,23 @@ export class FederatedRequestLink implements UpstreamLink {
   }
 
   async close(reason: string): Promise<void> {
+    this.#leave();
     this.#listens.close();
     await this.#deps.close(reason);
+  }
+
+  /** After a reload: links to members that were replaced or taken out end when their requests are answered. */
+  async reconfigured(changed: ReadonlySet<string>, graceMs: number): Promise<void> {
+    this.#catalogues.clear();
+    const running = [...changed].flatMap((name) => this.#running.get(name) ?? []);
+    for (const name of changed) this.#running.delete(name);
+    const end = this.#deps.replace(changed);
+    this.#listens.reconfigured(changed);
+    const over = Promise.withResolvers<void>();
+    const stop = this.#federation.setTimer(graceMs, over.resolve);
+    await Promise.race([Promise.all(running.map((one) => one.whenIdle())), over.promise]);
+    stop();
+    await end("the server has been replaced");
   }
 
   /** Passes on what a member sent of its own accord. */
@@ -162,7 +192,7 @@ export class FederatedRequestLink implements UpstreamLink {
     const { clock, options } = this.#federation;
     const catalogue = new Catalogue({
       clock,
-      reader: this.#federation.readerOf(member),
+      reader: { read: (facts, page) => this.#federation.readerOf(member).read(facts, page) },
       ask: (like, method, cursor) => {
         const message = createOwnRequest(
           like,

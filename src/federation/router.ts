@@ -42,13 +42,19 @@ export class Router implements ListSource {
   readonly #filler: ListFiller;
 
   constructor(federation: Federation, links: MemberLinks) {
-    const { options, names, uris, clock, setTimer } = federation;
+    const { clock, setTimer } = federation;
     this.#federation = federation;
     this.#links = links;
     this.#filler = new ListFiller({
-      options,
-      names,
-      uris,
+      get options() {
+        return federation.options;
+      },
+      get names() {
+        return federation.names;
+      },
+      get uris() {
+        return federation.uris;
+      },
       clock,
       setTimer,
       shownTo: (exchange, facts) => {

@@ -32,7 +32,7 @@ export interface SessionLinkDeps {
 
 /** A request of a member that the client has not answered. */
 interface Question {
-  readonly member: MemberOptions;
+  readonly member: SessionMember;
   readonly id: RequestId;
   readonly progressToken: RequestId | undefined;
 }
@@ -43,6 +43,10 @@ interface SessionMember {
   readonly session: MemberSession;
   readonly catalogue: Catalogue;
   facts: ServerFacts | undefined;
+  /** Requests of the client that run there. */
+  running: number;
+  /** Called when nothing runs there any more, once it has been replaced. */
+  onIdle: (() => void) | undefined;
 }
 
 const inProcess: TransportContext = { type: "in-process" };
@@ -54,41 +58,48 @@ export class FederatedSessionLink implements UpstreamLink {
   readonly resolvedLink: UpstreamLink = this;
   readonly #federation: Federation;
   readonly #events: LinkEvents;
-  readonly #members: ReadonlyMap<string, SessionMember>;
+  readonly #deps: SessionLinkDeps;
+  readonly #leave: () => void;
+  #members: ReadonlyMap<string, SessionMember>;
   readonly #router: Router;
   readonly #changes: ChangeNotices;
   /** Requests of members that wait for the client, by the id that the client knows. */
   readonly #questions = new Map<string, Question>();
   /** Requests of the client that run at a member. */
-  readonly #running = new Map<string, MemberOptions>();
+  readonly #running = new Map<string, SessionMember>();
   /** The progress tokens of those requests. */
-  readonly #progress = new Map<string, MemberOptions>();
+  readonly #progress = new Map<string, SessionMember>();
   #handshake: Exchange | undefined;
   #level: string | undefined;
   #asked = 0;
-  #isResumed = false;
+  /** Also in a session of another process, whose client knows the lists. */
+  #isInitialized = false;
+  #isListening = false;
   readonly #addressOf: (member: string) => string;
 
   constructor(deps: SessionLinkDeps) {
     const { federation, events, addressOf } = deps;
+    this.#deps = deps;
     this.#federation = federation;
     this.#addressOf = addressOf;
     this.#events = events;
-    this.#members = new Map(
-      federation.options.members.map((options) => [options.name, this.#createMember(options, deps)]),
-    );
+    this.#members = new Map(federation.options.members.map((options) => [options.name, this.#createMember(options)]));
+    this.#leave = federation.join(this);
     this.#router = new Router(federation, {
       linkOf: ({ name }) => this.#member(name).session.link ?? this.#member(name).session.ready(),
       catalogueOf: ({ name }) => this.#member(name).catalogue,
       began: ({ message }, member) => {
+        const own = this.#member(member.name);
+        own.running++;
         const key = message.id?.key ?? "";
         const hasToken = spanOf(message.outline, "params._meta.progressToken") !== undefined;
         const token = hasToken ? metadataOf(message).progressToken?.key : undefined;
-        this.#running.set(key, member);
-        if (token !== undefined) this.#progress.set(token, member);
+        this.#running.set(key, own);
+        if (token !== undefined) this.#progress.set(token, own);
         return () => {
           this.#running.delete(key);
           if (token !== undefined) this.#progress.delete(token);
+          if (--own.running === 0) own.onIdle?.();
         };
       },
       listed: (_exchange, facts, entries) => {
@@ -121,7 +132,7 @@ export class FederatedSessionLink implements UpstreamLink {
   resume(resumed: ResumedSession): boolean {
     const kept = parseKeptMembers(resumed.session);
     this.#handshake = resumed.initialize;
-    this.#isResumed = true;
+    this.#isInitialized = true;
     for (const member of this.#members.values()) {
       const { name } = member.options;
       const own = kept.get(name);
@@ -161,6 +172,7 @@ export class FederatedSessionLink implements UpstreamLink {
     const { message } = exchange;
     if (message.kind === "result" || message.kind === "error") return this.#answer(exchange, message);
     if (message.method === "notifications/initialized") {
+      this.#isInitialized = true;
       await Promise.allSettled([...this.#members.values()].map(({ session }) => session.initialized()));
       return noReply;
     }
@@ -176,26 +188,70 @@ export class FederatedSessionLink implements UpstreamLink {
       return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
     }
     // About the client as a whole, such as its roots.
-    await Promise.allSettled([...this.#members.values()].map(({ options }) => this.#sendTo(options, exchange)));
+    await Promise.allSettled([...this.#members.values()].map((member) => this.#sendTo(member, exchange)));
     return noReply;
   }
 
   async listen(): Promise<void> {
+    this.#isListening = true;
     await Promise.all([...this.#members.values()].map(({ session }) => session.listen()));
   }
 
   async close(reason: string, isKept?: boolean): Promise<void> {
+    this.#leave();
     this.#changes.close();
     await Promise.all([...this.#members.values()].map(({ session }) => session.close(reason, isKept)));
   }
 
-  #createMember(options: MemberOptions, { federation, open }: SessionLinkDeps): SessionMember {
+  /**
+   * After a reload: a member that was replaced or taken out ends when its requests are answered, new ones begin with the
+   * client's own handshake, and all others stay.
+   */
+  async reconfigured(changed: ReadonlySet<string>, graceMs: number): Promise<void> {
+    const before = this.#members;
+    this.#members = new Map(
+      this.#federation.options.members.map((options) => {
+        const known = changed.has(options.name) ? undefined : before.get(options.name);
+        return [options.name, known ?? this.#createMember(options)];
+      }),
+    );
+    for (const [name, member] of this.#members) {
+      member.catalogue.forget();
+      if (before.get(name) === member) continue;
+      if (this.#isInitialized) void member.session.initialized();
+      if (this.#isListening) void member.session.listen();
+      if (this.#handshake !== undefined)
+        member.session.start(this.#handshake).catch((error: unknown) => {
+          this.#events.error(GatewayError.from(error));
+        });
+    }
+    for (const capability of ["tools", "prompts", "resources"]) this.#changes.changed(capability);
+    const old = [...before].filter(([name, member]) => this.#members.get(name) !== member);
+    await Promise.all(old.map(([, member]) => this.#retire(member, graceMs)));
+  }
+
+  /** Ends the session with a member when its requests are answered, or after a while. */
+  async #retire(member: SessionMember, graceMs: number): Promise<void> {
+    if (member.running > 0) {
+      const idle = Promise.withResolvers<void>();
+      const stop = this.#federation.setTimer(graceMs, idle.resolve);
+      member.onIdle = idle.resolve;
+      await idle.promise;
+      stop();
+    }
+    await member.session.close("the server has been replaced");
+  }
+
+  #createMember(options: MemberOptions): SessionMember {
+    const { federation, open } = this.#deps;
+    // A reload may change its title and prefix.
+    const current = (): MemberOptions => federation.member(options.name) ?? options;
     const session = new MemberSession({
       member: options,
       ask: federation,
       open: (events) => open(options, events),
       events: {
-        message: (message, related, context) => this.#received(options, message, related, context),
+        message: (message, related, context) => this.#received(member, current(), message, related, context),
         malformed: (bytes, reason, related, context) => {
           this.#events.malformed(bytes, reason, related, context);
         },
@@ -204,16 +260,16 @@ export class FederatedSessionLink implements UpstreamLink {
         },
       },
       onReady: (facts) => {
-        this.#onReady(options, facts);
+        this.#onReady(member, facts);
       },
       onGone: (error) => {
-        this.#member(options.name).catalogue.expire();
+        member.catalogue.expire();
         this.#events.error(error);
       },
     });
     const catalogue = new Catalogue({
       clock: federation.clock,
-      reader: federation.readerOf(options),
+      reader: { read: (facts, page) => federation.readerOf(options).read(facts, page) },
       ask: async (like, method, cursor) => {
         const link = session.link ?? (await session.ready());
         const message = createOwnRequest(
@@ -221,18 +277,19 @@ export class FederatedSessionLink implements UpstreamLink {
           method,
           cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`],
         );
-        const capability = capabilityOf(this.#member(options.name).facts?.capabilities, method.split("/")[0] ?? "");
+        const capability = capabilityOf(member.facts?.capabilities, method.split("/")[0] ?? "");
         if (capability === undefined)
           return { message: errorMessage(message.id, { code: -32601, message: "not offered" }) };
         return askOver(link, options.name, createOwnExchange(like, message), federation);
       },
       // A server that reports changes need not be asked before.
       freshness: ({ capability }) => {
-        const details = capabilityOf(this.#member(options.name).facts?.capabilities, capability);
+        const details = capabilityOf(member.facts?.capabilities, capability);
         return details === undefined || details["listChanged"] === true ? federation.options.listing.stale : 0;
       },
     });
-    return { options, session, catalogue, facts: undefined };
+    const member: SessionMember = { options, session, catalogue, facts: undefined, running: 0, onIdle: undefined };
+    return member;
   }
 
   #member(name: string): SessionMember {
@@ -262,12 +319,12 @@ export class FederatedSessionLink implements UpstreamLink {
   }
 
   /** A member has been reached: for the first time, or again after it was gone. */
-  #onReady(options: MemberOptions, facts: ServerFacts): void {
-    const member = this.#member(options.name);
-    // In a session of another process, the client knows the lists of a member that begins anew.
-    const isFirst = member.facts === undefined && !this.#isResumed;
+  #onReady(member: SessionMember, facts: ServerFacts): void {
+    const isFirst = member.facts === undefined && !this.#isInitialized;
     member.facts = facts;
-    this.#federation.facts.set(options.name, facts);
+    const { name } = member.options;
+    if (this.#members.get(name) !== member) return;
+    this.#federation.facts.set(name, facts);
     member.catalogue.expire();
     if (this.#level !== undefined) void this.#tellLevel(member, this.#agreement(), this.#level);
     if (isFirst) return;
@@ -315,35 +372,36 @@ export class FederatedSessionLink implements UpstreamLink {
     return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
   }
 
-  async #sendTo({ name }: MemberOptions, exchange: Exchange): Promise<Reply> {
-    return (await this.#member(name).session.link?.send(exchange)) ?? noReply;
+  async #sendTo({ session }: SessionMember, exchange: Exchange): Promise<Reply> {
+    return (await session.link?.send(exchange)) ?? noReply;
   }
 
   /** Passes on what a member sent of its own accord. */
   #received(
+    own: SessionMember,
     member: MemberOptions,
     message: Message,
     related: Exchange | undefined,
     context: TransportContext,
   ): void | Promise<void> {
     const { method } = message;
-    if (message.kind === "request") return this.#ask(member, message, related, context);
+    if (message.kind === "request") return this.#ask(own, member, message, related, context);
     const changed = /^notifications\/(tools|prompts|resources)\/list_changed$/u.exec(method ?? "")?.[1];
     if (changed !== undefined) {
-      this.#member(member.name).catalogue.expire(changed);
+      own.catalogue.expire(changed);
       this.#changes.changed(changed);
       return undefined;
     }
     if (method === "notifications/cancelled") {
       const asked = metadataOf(message).related?.id.key;
-      const own = [...this.#questions].find(([, question]) => question.member === member && question.id.key === asked);
-      if (own === undefined) return undefined;
-      const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(own[0].slice(2)) }]);
+      const known = [...this.#questions].find(([, question]) => question.member === own && question.id.key === asked);
+      if (known === undefined) return undefined;
+      const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(known[0].slice(2)) }]);
       return this.#events.message(cancelled, related, context, member.name);
     }
     // Tokens are the client's and easy to guess: a member does not report about the call of another.
     const reported = method === "notifications/progress" ? metadataOf(message).related?.id.key : undefined;
-    if (reported !== undefined && (this.#progress.get(reported) ?? member) !== member) return undefined;
+    if (reported !== undefined && (this.#progress.get(reported) ?? own) !== own) return undefined;
     const shown =
       method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
     return this.#events.message(shown, related, context, member.name);
@@ -351,6 +409,7 @@ export class FederatedSessionLink implements UpstreamLink {
 
   /** Members choose their ids independently, so the client gets others. */
   #ask(
+    own: SessionMember,
     member: MemberOptions,
     message: RequestMessage,
     related: Exchange | undefined,
@@ -358,7 +417,7 @@ export class FederatedSessionLink implements UpstreamLink {
   ): void | Promise<void> {
     const id = idFrom(`${member.name}-${++this.#asked}`);
     const { progressToken } = metadataOf(message);
-    this.#questions.set(id.key, { member, id: message.id, progressToken });
+    this.#questions.set(id.key, { member: own, id: message.id, progressToken });
     const renamed = replaceIds(message, [
       { name: "id", id },
       ...(progressToken === undefined ? [] : [{ name: "params._meta.progressToken" as const, id }]),

@@ -93,6 +93,12 @@ export class Catalogue {
     }
   }
 
+  /** Forgets everything, because entries may have other names from now on. */
+  forget(): void {
+    this.#version++;
+    this.#pages.clear();
+  }
+
   async #fetch(exchange: Exchange, facts: ListFacts, cursor: string | undefined): Promise<PageOutcome> {
     const version = this.#version;
     const outcome = await this.#ask(exchange, facts, cursor);

@@ -84,8 +84,6 @@ interface Filling {
  */
 export class ListFiller {
   readonly #deps: ListFillerDeps;
-  readonly #members: readonly MemberOptions[];
-  readonly #listing: ListingOptions;
   /** The last look-up in each list, by what the caller's catalogue has. */
   readonly #lookUps = new WeakMap<Catalogue, Map<string, LookUp>>();
   /** Since when lists have lacked a member. */
@@ -93,8 +91,15 @@ export class ListFiller {
 
   constructor(deps: ListFillerDeps) {
     this.#deps = deps;
-    this.#members = deps.options.members;
-    this.#listing = deps.options.listing;
+  }
+
+  // Read with each use: a reload may change them.
+  get #members(): readonly MemberOptions[] {
+    return this.#deps.options.members;
+  }
+
+  get #listing(): ListingOptions {
+    return this.#deps.options.listing;
   }
 
   /** One page, from a place on. Throws if nobody answers, or a required member does not. */

@@ -12,6 +12,8 @@ import {
   isSameUpstream,
   type OpenUpstream,
   openUpstream,
+  type PreparedMembers,
+  prepareMembers,
   type UpstreamDeps,
   type UpstreamIdentity,
   upstreamIdentityOf,
@@ -58,6 +60,8 @@ export interface RouteState {
   readonly health: UpstreamHealth;
   readonly rateGuard: Guard | undefined;
   readonly policy: OpenPolicy | undefined;
+  /** Uses other servers behind the same upstream, where only some of several have changed. */
+  readonly commitMembers?: PreparedMembers["commit"] | undefined;
 }
 
 /** Something that is closed again when the configuration cannot be used. */
@@ -81,7 +85,15 @@ export function openRouteState(
   if (policy !== undefined && policy !== before?.policy) opened.push(policy);
   const identity = upstreamIdentityOf(config);
   if (before !== undefined && isSameUpstream(before.identity, identity)) {
-    return { ...before, config, rateGuard, policy };
+    return { ...before, config, rateGuard, policy, commitMembers: undefined };
+  }
+  const members =
+    before === undefined
+      ? undefined
+      : prepareMembers(before.upstream, config, before.identity, ownUpstreamDeps(config, deps));
+  if (before !== undefined && members !== undefined) {
+    opened.push(...members.opened);
+    return { ...before, config, identity, rateGuard, policy, commitMembers: members.commit };
   }
   const { upstream, observed } = openRouteUpstream(config, correlation, deps);
   opened.push(upstream);
@@ -101,7 +113,7 @@ function openRouteUpstream(
   deps: RouteStateDeps,
 ): Pick<RouteState, "upstream" | "observed"> {
   const { clock, setTimer, log, newLabel } = deps.context;
-  const upstream = openUpstream(config, { ...deps.upstreams, ownRequests: wireObserverOf(config.name, deps) });
+  const upstream = openUpstream(config, ownUpstreamDeps(config, deps));
   if (config.mode !== "observe" || upstream.http === undefined) return { upstream, observed: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
     limits: deps.upstreams.limits,
@@ -118,6 +130,10 @@ function openRouteUpstream(
     await upstream.close(reason);
   };
   return { upstream: { ...upstream, close }, observed };
+}
+
+function ownUpstreamDeps({ name }: RouteConfig, deps: RouteStateDeps): UpstreamDeps {
+  return { ...deps.upstreams, ownRequests: wireObserverOf(name, deps) };
 }
 
 /** The observer of a route's messages: metrics, and the recorder where one runs. */

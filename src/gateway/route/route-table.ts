@@ -90,6 +90,11 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       log.info({ route: route.name }, replaced);
       entry.semantic.forgetServer();
     }
+    if (state.commitMembers !== undefined) {
+      log.info({ route: route.name }, "the servers of this route have changed");
+      entry.semantic.forgetServer();
+      logFailure(route, state.commitMembers(graceMs));
+    }
     entry.state = state;
     logFailure(route, route.reconfigure(routeDepsOf(state, interceptors, entry, deps), { reason: replaced, graceMs }));
     if (before === state.policy) return;

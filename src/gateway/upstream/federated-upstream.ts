@@ -1,7 +1,7 @@
 import type { FederationConfig, MemberConfig, ViewConfig } from "../../config/config.ts";
 import { Federation } from "../../federation/federation.ts";
 import type { Degraded } from "../../federation/lists/list-filler.ts";
-import type { MemberOptions } from "../../federation/names/member-options.ts";
+import type { FederationOptions, MemberOptions } from "../../federation/names/member-options.ts";
 import { FederatedRequestLink } from "../../federation/request-link.ts";
 import { FederatedSessionLink } from "../../federation/session-link.ts";
 import type { ArgumentOverride, ToolOverride } from "../../federation/names/tool-overrides.ts";
@@ -25,15 +25,11 @@ export function openFederation(
   openMember: (member: MemberConfig) => OpenUpstream,
 ): OpenUpstream {
   const { clock, setTimer, seals, log, metrics } = deps;
-  const members = new Map(config.members.map((member) => [member.name, openMember(member)]));
+  let members: ReadonlyMap<string, OpenUpstream> = new Map(
+    config.members.map((member) => [member.name, openMember(member)]),
+  );
   const federation = new Federation({
-    options: {
-      ...config,
-      route,
-      overrides: compileOverrides(config.overrides),
-      views: config.views.map(compileView),
-      view: config.view === undefined ? undefined : compileView(config.view),
-    },
+    options: optionsOf(route, config),
     clock,
     setTimer,
     seals,
@@ -62,27 +58,28 @@ export function openFederation(
   }
 
   function openRequests(events: LinkEvents): UpstreamLink {
-    const links = new Map<string, Links>(
-      config.members.map((member) => {
-        const { open, modernSharing, linkLimits: limits } = memberOf(member);
-        const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
-          message: (message, related, context) => link.received(member, message, related, context),
-          malformed: (bytes, reason, related, context) => {
-            events.malformed(bytes, reason, related, context);
-          },
-          error: (error) => {
-            events.error(error);
-          },
-          closed: (error) => {
-            forget();
-            link.memberGone(member, error);
-          },
-        });
-        // Requests have no sessions that could be restored.
-        const restoring = { clock, setTimer, newId: deps.newId, address: member.name, onBegunAnew: () => {} };
-        return [member.name, createLinks(open, modernSharing, eventsFor, { limits, ...restoring })];
-      }),
-    );
+    const openLinks = (options: MemberOptions): Links => {
+      const { open, modernSharing, linkLimits: limits } = memberOf(options);
+      // A reload may change its title.
+      const current = (): MemberOptions => federation.member(options.name) ?? options;
+      const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
+        message: (message, related, context) => link.received(current(), message, related, context),
+        malformed: (bytes, reason, related, context) => {
+          events.malformed(bytes, reason, related, context);
+        },
+        error: (error) => {
+          events.error(error);
+        },
+        closed: (error) => {
+          forget();
+          link.memberGone(current(), error);
+        },
+      });
+      // Requests have no sessions that could be restored.
+      const restoring = { clock, setTimer, newId: deps.newId, address: options.name, onBegunAnew: () => {} };
+      return createLinks(open, modernSharing, eventsFor, { limits, ...restoring });
+    };
+    const links = new Map(federation.options.members.map((member) => [member.name, openLinks(member)]));
     const link = new FederatedRequestLink({
       federation,
       events,
@@ -90,6 +87,17 @@ export function openFederation(
         const opened = links.get(member.name)?.for(exchange, undefined);
         if (opened === undefined) throw new TypeError(`no member ${member.name}`);
         return opened.resolvedLink ?? opened;
+      },
+      replace: (changed) => {
+        const old = [...changed].flatMap((name) => links.get(name) ?? []);
+        for (const name of changed) {
+          const member = federation.member(name);
+          if (member === undefined) links.delete(name);
+          else links.set(name, openLinks(member));
+        }
+        return async (reason) => {
+          await Promise.all(old.map((each) => each.close(reason)));
+        };
       },
       close: async (reason) => {
         await Promise.all([...links.values()].map((each) => each.close(reason)));
@@ -103,7 +111,7 @@ export function openFederation(
     open: (scope, events) => (scope.era === "modern" ? openRequests(events) : openSession(scope, events)),
     // One link for all, which keeps callers apart at the members.
     modernSharing: "everybody",
-    linkLimits: narrowestOf([...members.values()].map(({ linkLimits }) => linkLimits)),
+    linkLimits: narrowestOf(() => [...members.values()].map(({ linkLimits }) => linkLimits)),
     // Only where all members compare headers themselves is there nothing left to compare.
     seesHeaders: () => [...members.values()].every((member) => member.seesHeaders()),
     sendsHeaders: () => [...members.values()].some((member) => member.seesHeaders()),
@@ -111,9 +119,38 @@ export function openFederation(
     address: "federation",
     destination: { transport: "in-process" },
     federation,
+    prepareMembers: (next, isSame, openNext) => {
+      const taken = new Map(
+        next.members.map((member) => [member.name, isSame(member.name) ? members.get(member.name) : undefined]),
+      );
+      const options = optionsOf(route, next);
+      const opened = next.members.map((member) => [member.name, taken.get(member.name) ?? openNext(member)] as const);
+      return {
+        opened: opened.flatMap(([name, member]) => (taken.get(name) === undefined ? [member] : [])),
+        commit: async (graceMs) => {
+          const before = members;
+          members = new Map(opened);
+          const names = new Set([...before.keys(), ...members.keys()]);
+          const changed = [...names].filter((name) => before.get(name) !== members.get(name));
+          await federation.reconfigure(options, new Set(changed), graceMs);
+          await Promise.all(changed.map((name) => before.get(name)?.close("the server has been replaced")));
+        },
+      };
+    },
     close: async (reason) => {
       await Promise.all([...members.values()].map((member) => member.close(reason)));
     },
+  };
+}
+
+function optionsOf(route: string, config: FederationConfig): FederationOptions {
+  const { view, views, overrides } = config;
+  return {
+    ...config,
+    route,
+    overrides: compileOverrides(overrides),
+    views: views.map(compileView),
+    view: view === undefined ? undefined : compileView(view),
   };
 }
 
@@ -171,12 +208,21 @@ function fixedValue(value: unknown): NonNullable<ArgumentOverride["fixed"]> {
 }
 
 /** A session opens a link to every member, so the member with the least room decides how many there can be. */
-function narrowestOf(all: readonly LinkLimits[]): LinkLimits {
-  const counting = all.filter(({ countsSessions }) => countsSessions);
-  const chosen = counting.length === 0 ? all : counting;
+function narrowestOf(limits: () => readonly LinkLimits[]): LinkLimits {
+  const chosen = (): readonly LinkLimits[] => {
+    const counting = limits().filter(({ countsSessions }) => countsSessions);
+    return counting.length === 0 ? limits() : counting;
+  };
+  // Read with each use: a reload may change the members.
   return {
-    perPrincipal: Math.min(...chosen.map(({ perPrincipal }) => perPrincipal)),
-    total: Math.min(...chosen.map(({ total }) => total)),
-    countsSessions: counting.length > 0,
+    get perPrincipal() {
+      return Math.min(...chosen().map(({ perPrincipal }) => perPrincipal));
+    },
+    get total() {
+      return Math.min(...chosen().map(({ total }) => total));
+    },
+    get countsSessions() {
+      return limits().some(({ countsSessions }) => countsSessions);
+    },
   };
 }

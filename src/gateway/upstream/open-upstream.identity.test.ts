@@ -33,6 +33,11 @@ describe("an upstream", () => {
     ["header", { upstream: http }, { upstream: { ...http, headers: { "x-key": "new" } } }],
     ["list of headers that go on", { upstream: http }, { upstream: http, forwardHeaders: ["x-team"] }],
     ["time to connect", { upstream: http }, { upstream: http, timeouts: { connect: "1s" } }],
+    [
+      "time to connect to one of several",
+      { upstreams: { a: http } },
+      { upstreams: { a: http }, timeouts: { connect: "1s" } },
+    ],
     ["mode", { upstream: http }, { upstream: http, mode: "observe" }],
     ["argument", { upstream: stdio }, { upstream: { ...stdio, args: ["--slow"] } }],
     ["environment", { upstream: stdio }, { upstream: { ...stdio, env: { KEY: "new" } } }],

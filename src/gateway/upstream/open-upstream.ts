@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { createLegacyToModernLink } from "../../bridge/legacy-to-modern/link.ts";
 import { createModernToLegacyLink } from "../../bridge/modern-to-legacy/link.ts";
 import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-calls.ts";
-import type { RouteConfig } from "../../config/config.ts";
+import type { FederationConfig, MemberConfig, RouteConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
 import type { OwnRequestObserver } from "../../federation/member-requests.ts";
@@ -46,6 +46,12 @@ export interface OpenUpstream {
   readonly sendsHeaders?: () => boolean;
   /** Several servers behind the route, as one. */
   readonly federation?: Federation;
+  /** Prepares a change of those servers: all that are the same stay open. */
+  readonly prepareMembers?: (
+    config: FederationConfig,
+    isSame: (member: string) => boolean,
+    open: (member: MemberConfig) => OpenUpstream,
+  ) => PreparedMembers;
   /** Whether a session with it lives in this process, so that no other can serve it: a child, or an open connection. */
   readonly holdsSessions: () => boolean;
   /** Tells this upstream from others: a session with one is never offered to another. */
@@ -56,6 +62,14 @@ export interface OpenUpstream {
   readonly http?: HttpEndpoint;
   /** Ends connections and processes, after all links have been closed. */
   close(reason: string): Promise<void>;
+}
+
+/** Other servers behind a route, ready to be used. */
+export interface PreparedMembers {
+  /** Those that are new, to be closed if nothing comes of it. */
+  readonly opened: readonly OpenUpstream[];
+  /** Uses them from the next message on; resolves when the old ones have been drained. */
+  commit(graceMs: number): Promise<void>;
 }
 
 /** What upstreams need of the gateway. */
@@ -110,13 +124,28 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
     case "recordings":
       return openInProcess(deps.recordings, deps);
     case "federation":
-      return openFederation(route.name, upstream, deps, (member) =>
-        openUpstream({ ...route, name: `${route.name}/${member.name}`, upstream: member.upstream }, deps),
-      );
+      return openFederation(route.name, upstream, deps, (member) => openMember(route, member, deps));
     case "in-process":
       // The configuration has checked that it is a function; what that returns is up to the caller.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);
   }
+}
+
+function openMember(route: RouteConfig, member: MemberConfig, deps: UpstreamDeps): OpenUpstream {
+  return openUpstream({ ...route, name: `${route.name}/${member.name}`, upstream: member.upstream }, deps);
+}
+
+/** Prepares other servers behind a route that has several; undefined where that needs another upstream. */
+export function prepareMembers(
+  { prepareMembers: prepare }: OpenUpstream,
+  route: RouteConfig,
+  before: UpstreamIdentity,
+  deps: UpstreamDeps,
+): PreparedMembers | undefined {
+  const { members: now } = upstreamIdentityOf(route);
+  if (prepare === undefined || now === undefined || route.upstream.type !== "federation") return undefined;
+  const isSame = (name: string): boolean => isDeepStrictEqual(before.members?.get(name), now.get(name));
+  return prepare(route.upstream, isSame, (member) => openMember(route, member, deps));
 }
 
 /** Lets clients of one era reach an upstream of the other. Servers in this process speak both. */
@@ -398,6 +427,8 @@ export interface UpstreamIdentity {
   readonly upstream: RouteConfig["upstream"];
   /** In observe mode, how messages are checked: the pass-through is made with that. */
   readonly observed: RouteConfig["validation"] | undefined;
+  /** Each of several servers. */
+  readonly members?: ReadonlyMap<string, UpstreamIdentity>;
   /** What is fixed for the lifetime of HTTP connections. */
   readonly http:
     | {
@@ -413,6 +444,12 @@ export interface UpstreamIdentity {
 export function upstreamIdentityOf(config: RouteConfig): UpstreamIdentity {
   const { upstream, timeouts, forwardHeaders } = config;
   const observed = config.mode === "observe" ? config.validation : undefined;
+  if (upstream.type === "federation") {
+    const members = upstream.members.map(
+      (member) => [member.name, upstreamIdentityOf({ ...config, upstream: member.upstream })] as const,
+    );
+    return { upstream, observed, http: undefined, members: new Map(members) };
+  }
   if (upstream.type !== "http") return { upstream, observed, http: undefined };
   const { caFile, certFile, keyFile } = upstream.tls ?? {};
   const pemDigests = [caFile, certFile, keyFile].map((file) =>

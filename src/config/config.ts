@@ -92,6 +92,8 @@ export interface MemberConfig {
   readonly title: string;
   /** Patterns of the tools that are offered; undefined for all. */
   readonly allowedTools: readonly string[] | undefined;
+  /** Whether the URIs of its resources get its prefix. */
+  readonly uris: "keep" | "prefix";
   readonly required: boolean;
   readonly upstream: ServerUpstream;
 }

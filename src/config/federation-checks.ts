@@ -19,10 +19,13 @@ export function federationProblems(routes: readonly PlacedRoute[]): readonly Con
   });
 }
 
+/** The part of a scheme that everybody writes alike (RFC 3986, section 3.1). */
+const schemeForm = /^[a-z][a-z\d-]*$/u;
+
 /** A name must split into prefix and name in one way only, so that no rule can apply to a tool it was not written for. */
 function prefixProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
   const { members, separator, nameLength } = config;
-  return members.flatMap(({ name, prefix }, index) => {
+  return members.flatMap(({ name, prefix, uris }, index) => {
     const place = path[0] === "mcpServers" ? [...path, name] : [...path, "upstreams", name];
     const isFirst = `${prefix}${separator}`.indexOf(separator) === prefix.length;
     if (prefix !== "" && !isFirst)
@@ -39,6 +42,13 @@ function prefixProblems(path: Path, config: FederationConfig): readonly ConfigFi
         {
           path: place,
           message: `the prefix \`${prefix}\` leaves no room for names of ${nameLength} characters; set a shorter \`prefix\`, or \`federation.nameLength\` to ${needed} or more`,
+        },
+      ];
+    if (uris === "prefix" && !schemeForm.test(prefix))
+      return [
+        {
+          path: place,
+          message: `\`uris: prefix\` needs a \`prefix\` that a URI can begin with: lower-case letters, digits and \`-\`, not \`${prefix}\``,
         },
       ];
     const other = members.slice(0, index).find((earlier) => prefix !== "" && earlier.prefix === prefix);

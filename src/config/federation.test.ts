@@ -107,6 +107,11 @@ describe("a route with several servers", () => {
       "routes.all.upstreams.a-server-with-a-long-name: the prefix `a-server-with-a-long-name` leaves no room for names of 32 characters; set a shorter `prefix`, or `federation.nameLength` to 37 or more",
     ],
     [
+      "URIs with a prefix that no URI begins with",
+      { upstreams: { My_Server: { ...demo, uris: "prefix" } } },
+      "routes.all.upstreams.My_Server: `uris: prefix` needs a `prefix` that a URI can begin with: lower-case letters, digits and `-`, not `My_Server`",
+    ],
+    [
       "a name that is longer than names may be",
       {
         upstreams: { a: demo },

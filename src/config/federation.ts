@@ -25,6 +25,12 @@ const memberShape = {
     })
     .optional()
     .describe("Which of its tools are offered. Default: all."),
+  uris: z
+    .enum(["keep", "prefix"])
+    .default("keep")
+    .describe(
+      "`prefix`: URIs of its resources get its prefix everywhere, as in `github+file:///a` and `ui://github+a`.",
+    ),
   required: z
     .boolean()
     .default(false)

@@ -272,7 +272,7 @@ function joinServers(servers: ParsedConfig["mcpServers"]) {
     else if (Object.hasOwn(upstreams, name)) problems.push({ path, message: `duplicate server name \`${name}\`` });
     else {
       if (name !== server) warnings.push({ path, message: `its names begin with \`${name}\`` });
-      upstreams[name] = { ...target, required: false };
+      upstreams[name] = { ...target, uris: "keep", required: false };
     }
   }
   return { upstreams, problems, warnings };
@@ -282,11 +282,12 @@ function resolveRouteUpstream(route: ParsedRoute, env: Environment, path: (text:
   const { upstream, upstreams = {}, federation, overrides } = route;
   const views = Object.entries(route.views).map(([name, view]) => ({ name, ...view }));
   if (upstream !== undefined) return resolveUpstream(upstream, env, path);
-  const members = Object.entries(upstreams).map(([name, { prefix, title, tools, required, ...server }]) => ({
+  const members = Object.entries(upstreams).map(([name, { prefix, title, tools, uris, required, ...server }]) => ({
     name,
     prefix: prefix ?? name,
     title: title ?? name,
     allowedTools: tools?.allow,
+    uris,
     required,
     upstream: resolveUpstream(server, env, path),
   }));

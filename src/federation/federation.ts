@@ -229,6 +229,8 @@ export class Federation {
         kind === "tool" ? this.#configured.definitions.get(catalogueKey(target.member, target.name)) : undefined;
       return definition === undefined ? target : { ...target, definition };
     }
+    const prefixed = this.uris.prefixOwner(name);
+    if (prefixed !== undefined) return prefixed;
     const member = this.uris.ownerOf(principal, name);
     return member === undefined ? undefined : { member, name };
   };
@@ -247,11 +249,17 @@ export class Federation {
     const view = this.viewOf(exchange);
     // A server would read another spelling, such as one with `..`, as another name than the patterns of the view do.
     if (view !== undefined && !(view.shows.resource(uri) && view.isCanonical(uri, isReference))) return none;
+    const prefixed = this.uris.prefixOwner(uri);
+    if (prefixed !== undefined) {
+      // What decides about the URI with its prefix must decide about the one that the server gets.
+      const isJudged = view !== undefined || this.filterList !== undefined;
+      return isJudged && this.options.isCanonical?.(prefixed.name, isReference) === false ? none : [prefixed];
+    }
     const { principal } = exchange;
     const owner = this.uris.ownerOf(principal, uri);
     const source = this.#sourceFor(exchange);
     if (owner !== undefined || source === undefined) return owner === undefined ? none : [{ member: owner, name: uri }];
-    const candidates = this.#membersWith("resources");
+    const candidates = this.#membersWith("resources").filter((name) => this.member(name)?.uris !== "prefix");
     const [only, another] = candidates;
     if (only !== undefined && another === undefined) return [{ member: only, name: uri }];
     const reading = [

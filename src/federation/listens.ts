@@ -13,6 +13,7 @@ import type { ListFacts } from "./names/list-facts.ts";
 import type { CatalogueEntry } from "./lists/catalogue-entries.ts";
 import { taskTarget, withAdvertisedTasks } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
+import { advertisedUri, withAdvertisedUris } from "./names/member-uris.ts";
 import { createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
 import type { Router } from "./router.ts";
 import { serverInfoOf } from "./server-facts.ts";
@@ -155,7 +156,11 @@ export class Listens {
       return undefined;
     }
     const own = replaceIds(message, [{ name: `params._meta.${subscriptionKey}`, id: listen.request.id }]);
-    return this.#deps.deliver(withAdvertisedTasks(own, member.name), listen.exchange, member.name);
+    return this.#deps.deliver(
+      withAdvertisedUris(withAdvertisedTasks(own, member.name), member),
+      listen.exchange,
+      member.name,
+    );
   }
 
   /** After a reload: members that were replaced are listened to anew, those that are gone no more, and new ones too. */
@@ -252,7 +257,7 @@ export class Listens {
     part.retries = 0;
     const { uris, tasks, lists } = listen.honoured;
     if (!listen.isAcknowledged && isObject(filter)) {
-      uris.push(...stringsIn(filter["resourceSubscriptions"]));
+      uris.push(...stringsIn(filter["resourceSubscriptions"]).map((uri) => advertisedUri(member, uri)));
       tasks.push(...stringsIn(filter["taskIds"]).map((id) => `${member.name}:${id}`));
     }
     // What changed while nobody listened is not known.

@@ -13,6 +13,7 @@ import { Listens } from "./listens.ts";
 import { withAdvertisedTasks, withAsker, withLogger } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnRequest } from "./member-requests.ts";
+import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { Router } from "./router.ts";
 import { formatDiscoverResult, parseServerFacts } from "./server-facts.ts";
 import { settledWithin } from "./settled-within.ts";
@@ -108,7 +109,9 @@ export class FederatedRequestLink implements UpstreamLink {
     const { members } = this.#federation.options;
     if (message.kind === "result" || message.kind === "error") {
       const member = members.find(({ name }) => name === tracking.upstream?.member);
-      return member === undefined ? noReply : this.#deps.linkOf(member, exchange).send(exchange);
+      if (member === undefined) return noReply;
+      const own = withOwnUris(message, member);
+      return this.#deps.linkOf(member, exchange).send(own === message ? exchange : { ...exchange, message: own });
     }
     await Promise.allSettled(members.map((member) => this.#deps.linkOf(member, exchange).send(exchange)));
     return noReply;
@@ -148,10 +151,15 @@ export class FederatedRequestLink implements UpstreamLink {
     if (this.#listens.owns(related)) return this.#listens.received(message, related);
     const { events } = this.#deps;
     if (message.kind === "request")
-      return events.message(withAsker(message, message.method, member), related, context, member.name);
+      return events.message(
+        withAdvertisedUris(withAsker(message, message.method, member), member),
+        related,
+        context,
+        member.name,
+      );
     const isLog = message.method === "notifications/message";
     const shown = isLog ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
-    return events.message(shown, related, context, member.name);
+    return events.message(withAdvertisedUris(shown, member), related, context, member.name);
   }
 
   /** The connection to a member has ended; the next request opens another. */

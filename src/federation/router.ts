@@ -19,6 +19,7 @@ import { type FilledPage, ListFiller } from "./lists/list-filler.ts";
 import { withAdvertisedTasks, withReference, withString } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { createOwnExchange, createOwnRequest } from "./member-requests.ts";
+import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { mentionedUris } from "./names/mentioned-uris.ts";
 import { serverInfoOf } from "./server-facts.ts";
 import { showsEntry } from "./names/view.ts";
@@ -125,7 +126,7 @@ export class Router implements ListSource {
     let link: MaybePromise<UpstreamLink>;
     let forwarded: Exchange;
     try {
-      const opened = this.#federation.states.open(exchange, member, message);
+      const opened = withOwnUris(this.#federation.states.open(exchange, member, message), member);
       // Headers that repeat arguments are forwarded with a message that is as it came.
       const isChanged = exchange.message !== exchange.original;
       forwarded = { ...exchange, message: opened, original: isChanged ? exchange.original : opened };
@@ -150,11 +151,13 @@ export class Router implements ListSource {
   /** An answer in the federation's words. Looks at the bytes first: most answers need nothing. */
   #toClient(exchange: Exchange, member: MemberOptions, reply: Reply): Reply {
     const { message } = reply;
-    if (message?.kind !== "result") return reply;
+    if (message === undefined || (message.kind !== "result" && member.uris === "keep")) return reply;
+    let changed: Message = withAdvertisedUris(message, member);
+    if (message.kind !== "result") return changed === message ? reply : { ...reply, message: changed };
     const { states, uris } = this.#federation;
-    for (const uri of mentionedUris(message)) uris.mention(member.name, exchange.principal, uri);
+    if (member.uris === "keep")
+      for (const uri of mentionedUris(message)) uris.mention(member.name, exchange.principal, uri);
     const { spans } = message.outline;
-    let changed: Message = message;
     if (taskSlots.some((slot) => (spans[slot] ?? -1) >= 0)) changed = withAdvertisedTasks(changed, member.name);
     if (inputSlots.some((slot) => (spans[slot] ?? -1) >= 0))
       changed = states.seal(exchange, member, changed, reply.hasCheckedInputRequests === true);

@@ -15,6 +15,7 @@ import type { Federation } from "./federation.ts";
 import { withAdvertisedTasks, withAsker, withLogger } from "./names/member-messages.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
+import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { MemberSession } from "./member-session.ts";
 import { formatKeptMembers, parseKeptMembers } from "./kept-members.ts";
 import { Router } from "./router.ts";
@@ -368,7 +369,8 @@ export class FederatedSessionLink implements UpstreamLink {
     const question = this.#questions.get(message.id?.key ?? "");
     if (question === undefined) return noReply;
     this.#questions.delete(message.id?.key ?? "");
-    const restored = replaceIds(message, [{ name: "id", id: question.id }]);
+    const own = withOwnUris(message, question.member.options);
+    const restored = replaceIds(own, [{ name: "id", id: question.id }]);
     return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
   }
 
@@ -404,7 +406,7 @@ export class FederatedSessionLink implements UpstreamLink {
     if (reported !== undefined && (this.#progress.get(reported) ?? own) !== own) return undefined;
     const shown =
       method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
-    return this.#events.message(shown, related, context, member.name);
+    return this.#events.message(withAdvertisedUris(shown, member), related, context, member.name);
   }
 
   /** Members choose their ids independently, so the client gets others. */
@@ -423,7 +425,7 @@ export class FederatedSessionLink implements UpstreamLink {
       ...(progressToken === undefined ? [] : [{ name: "params._meta.progressToken" as const, id }]),
     ]);
     const shown = withAdvertisedTasks(withAsker(renamed, message.method, member), member.name);
-    return this.#events.message(shown, related, context, member.name);
+    return this.#events.message(withAdvertisedUris(shown, member), related, context, member.name);
   }
 
   #agreement(): Exchange {

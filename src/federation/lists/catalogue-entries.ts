@@ -8,6 +8,7 @@ import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json
 import type { ResultMessage } from "../../protocol/message.ts";
 import type { AdvertisedNames } from "../names/advertised-names.ts";
 import type { ListFacts } from "../names/list-facts.ts";
+import { advertisedUri, rewriteUris } from "../names/member-uris.ts";
 import { advertisedTask } from "../names/member-messages.ts";
 import type { MemberOptions } from "../names/member-options.ts";
 import { overrideDefinition } from "../names/tool-overrides.ts";
@@ -57,17 +58,28 @@ export function createEntryReader(
       const advertised = advertisedTask(member.name, name);
       return { name, advertised, json: withName(bytes, span, facts.key, advertised) };
     }
-    if (facts.named === undefined)
-      return { name, advertised: name, json: bytes.toString("utf8", span.start, span.end) };
+    if (facts.named === undefined) {
+      // A URI must not look like one of another member, whether or not that has such a resource today.
+      if (uris.prefixOwner(name) !== undefined) return undefined;
+      return { name, advertised: advertisedUri(member, name), json: withPrefixedUris(bytes, span) };
+    }
     const advertised = names.advertise(member, facts.named, name);
     if (advertised === undefined) return undefined;
-    const json = withName(bytes, span, facts.key, advertised);
+    const renamed = withName(bytes, span, facts.key, advertised);
+    const json = member.uris === "prefix" ? withPrefixedUris(Buffer.from(renamed)) : renamed;
     const override = facts.named === "tool" ? names.overrideOf(advertised) : undefined;
     if (override === undefined) return { name, advertised, json };
     definitions.set(catalogueKey(member.name, name), bytes.toString("utf8", span.start, span.end));
     // It has a name, so it is an object.
     const tool = JSON.parse(json) as Readonly<Record<string, unknown>>;
     return { name, advertised, json: JSON.stringify(overrideDefinition(tool, override)) };
+  }
+
+  /** The JSON text of an entry with the URIs that clients see. */
+  function withPrefixedUris(bytes: Buffer, span: Span = { start: 0, end: bytes.length }): string {
+    const json = bytes.toString("utf8", span.start, span.end);
+    if (member.uris !== "prefix") return json;
+    return JSON.stringify(rewriteUris(JSON.parse(json), (uri) => advertisedUri(member, uri)));
   }
 
   return {
@@ -83,8 +95,10 @@ export function createEntryReader(
         const entry = toEntry(facts, bytes, span);
         return entry === undefined ? [] : [{ member: member.name, ...entry }];
       });
-      if (facts.key === "uri") for (const { name } of entries) uris.learn(member.name, name);
-      if (facts.key === "uriTemplate") for (const { name } of entries) uris.learnTemplate(member.name, name);
+      // Whose a URI with a prefix is, the prefix tells.
+      if (facts.key === "uri" && member.uris === "keep") for (const { name } of entries) uris.learn(member.name, name);
+      if (facts.key === "uriTemplate" && member.uris === "keep")
+        for (const { name } of entries) uris.learnTemplate(member.name, name);
       shared.set(key, entries);
       return entries;
     },

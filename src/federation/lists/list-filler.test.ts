@@ -65,6 +65,7 @@ function make(
     prefix: name,
     title: name,
     allowedTools: undefined,
+    uris: "keep",
     required: false,
     ...more[name],
   }));

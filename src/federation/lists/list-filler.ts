@@ -169,7 +169,10 @@ export class ListFiller {
     const isShown = this.#deps.shownTo(exchange, facts);
     // A URI is read at the first member that lists it, so only its entry is offered: rules about it judge no other.
     if (facts.capability === "resources")
-      return entries.filter(({ name }) => isShown(name) && !this.#deps.uris.isShadowed(member, name));
+      return entries.filter(
+        ({ name, advertised }) =>
+          isShown(advertised) && (member.uris === "prefix" || !this.#deps.uris.isShadowed(member, name)),
+      );
     if (named === undefined) return [...entries];
     const unlisted = member.prefix === "" ? this.#deps.names.unlisted(named) : [];
     if (unlisted.length > 0) {

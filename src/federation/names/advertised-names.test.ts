@@ -5,7 +5,7 @@ import { AdvertisedNames, type NamedKind } from "./advertised-names.ts";
 import type { MemberOptions } from "./member-options.ts";
 
 function member(name: string, more: Partial<MemberOptions> = {}): MemberOptions {
-  return { name, prefix: name, title: name, allowedTools: undefined, required: false, ...more };
+  return { name, prefix: name, title: name, allowedTools: undefined, uris: "keep", required: false, ...more };
 }
 
 function namesOf(...members: readonly MemberOptions[]): AdvertisedNames {

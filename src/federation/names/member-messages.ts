@@ -15,7 +15,7 @@ export function withString<Kind extends Message>(message: Kind, name: MemberName
 }
 
 /** The same message with another value in a member. */
-function withValue<Kind extends Message>(message: Kind, name: MemberName, value: unknown): Kind {
+export function withValue<Kind extends Message>(message: Kind, name: MemberName, value: unknown): Kind {
   const span = spanOf(message.outline, name);
   if (span === undefined) return message;
   return withReplacements(message, [{ span, bytes: Buffer.from(JSON.stringify(value)) }]);

@@ -10,6 +10,8 @@ export interface MemberOptions {
   readonly title: string;
   /** Patterns of the tools that are offered; undefined for all. */
   readonly allowedTools: readonly string[] | undefined;
+  /** Whether the URIs of its resources get its prefix. */
+  readonly uris: "keep" | "prefix";
   /** Whether a list without it is an error. */
   readonly required: boolean;
 }
@@ -31,6 +33,8 @@ export interface FederationOptions {
   readonly views?: readonly ViewOptions[];
   /** The part that every caller gets. */
   readonly view?: ViewOptions | undefined;
+  /** Whether a URI has only this spelling; a reference may be a URI template. */
+  readonly isCanonical?: (uri: string, isReference: boolean) => boolean;
   readonly serverInfo?: Readonly<Record<string, unknown>> | undefined;
 }
 

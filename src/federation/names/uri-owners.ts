@@ -2,6 +2,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import { createGlobTest } from "../../lib/glob.ts";
 import type { Principal } from "../../core/exchange.ts";
 import type { MemberOptions } from "./member-options.ts";
+import { ownUri } from "./member-uris.ts";
 
 /** How many URIs, templates and mentions are remembered. */
 const maxUris = 100_000;
@@ -25,8 +26,20 @@ export class UriOwners {
   readonly #templates = new BoundedMap<string, OwnedTemplate>(maxTemplates);
   readonly #mentioned = new BoundedMap<string, string>(maxMentions);
 
+  readonly #prefixed: readonly MemberOptions[];
+
   constructor(members: readonly MemberOptions[]) {
     this.#order = members.map(({ name }) => name);
+    this.#prefixed = members.filter(({ uris }) => uris === "prefix");
+  }
+
+  /** The member whose prefix a URI has, and the URI without it; undefined if it has none. */
+  prefixOwner(uri: string): { readonly member: string; readonly name: string } | undefined {
+    for (const member of this.#prefixed) {
+      const name = ownUri(member, uri);
+      if (name !== undefined) return { member: member.name, name };
+    }
+    return undefined;
   }
 
   /** A member listed this URI. */

@@ -150,6 +150,7 @@ function optionsOf(route: string, config: FederationConfig): FederationOptions {
     route,
     overrides: compileOverrides(overrides),
     views: views.map(compileView),
+    isCanonical,
     view: view === undefined ? undefined : compileView(view),
   };
 }

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 
 import { runTool } from "../../scripts/run/tool.ts";
+import { peerCommands, pythonWithMcp } from "../support/peer-packages.ts";
 import { installClaude } from "./install.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -10,6 +11,9 @@ const suiteLimitMs = 8 * 60 * 1000;
 
 const installed = await installClaude(process.env);
 if (installed.ok) {
+  // The tests themselves have no network.
+  const peers = await Promise.allSettled([peerCommands(), pythonWithMcp()]);
+  for (const one of peers) if (one.status === "rejected") console.log(`NOTICE ${String(one.reason)}`);
   const isolated = await canIsolate();
   if (!isolated) console.log("NOTICE no network namespace here: the CLI could reach a network if it tried");
   const report = ["--reporter=default", "--reporter=json", "--outputFile.json=.reports/claude.json"];

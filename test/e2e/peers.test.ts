@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 
@@ -7,6 +7,7 @@ import { runTool } from "../../scripts/run/tool.ts";
 import { startFixture, type RunningFixture } from "../support/fixture.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { peerCommands, pythonWithMcp } from "../support/peer-packages.ts";
+import { type RealServers, startRealServers } from "../support/real-servers.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
@@ -18,10 +19,12 @@ const headgate = [process.execPath, resolve(root, "bin/headgate.mjs")] as const;
 
 let commands: Awaited<ReturnType<typeof peerCommands>>;
 let servers: Readonly<Record<"dual" | "legacy" | "modern", RunningFixture>>;
+let real: RealServers;
 let gateway: LocalGateway;
 
 beforeAll(async () => {
   commands = await peerCommands();
+  real = await startRealServers();
   const [dual, legacy, modern] = await Promise.all([
     startFixture({ era: "dual" }),
     startFixture({ era: "legacy" }),
@@ -35,12 +38,14 @@ beforeAll(async () => {
       legacy: { upstream: { url: legacy.url } },
       modern: { upstream: { url: modern.url } },
       everything: { upstream: { command, args: [program, "stdio"] } },
+      together: { upstreams: real.upstreams, federation: { listing: { wait: "60s" } } },
     },
   });
 });
 
 afterAll(async () => {
   await gateway[Symbol.asyncDispose]();
+  await real[Symbol.asyncDispose]();
   await Promise.all(Object.values(servers).map(async (server) => server[Symbol.asyncDispose]()));
 });
 
@@ -73,6 +78,26 @@ describe("the reference server server-everything over stdio", () => {
   });
 });
 
+describe("real servers behind one endpoint", () => {
+  it.each([
+    ["SDK v2, modern", async () => connectV2({ via: "http", url: urlOf("together") }, newestModern)],
+    ["SDK v2, legacy", async () => connectV2({ via: "http", url: urlOf("together") }, newestLegacy)],
+    ["SDK v1", async () => connectV1({ via: "http", url: urlOf("together") })],
+  ])("are used by %s", async (_who, connect) => {
+    await using client = await connect();
+    const owners = new Set((await client.listTools()).map((name) => name.split("__")[0]));
+    expect([...owners]).toEqual(Object.keys(real.upstreams));
+    const textsOf = async (name: string, args: Readonly<Record<string, unknown>>): Promise<string> =>
+      (await client.callTool(name, { args })).texts.join("");
+    expect(await textsOf("everything__echo", { message: "hello" })).toBe("Echo: hello");
+    expect(await textsOf("files__read_text_file", { path: join(real.folder, "note.txt") })).toBe("remember the milk");
+    if (real.hasPython) expect(await textsOf("python__shout", { text: "hello" })).toBe("HELLO!");
+    expect(await textsOf("kit__TrialSite_List", { pageSize: 2 })).toContain("items");
+    expect(await client.readResource("demo://resource/dynamic/text/1")).toHaveLength(1);
+    expect(await client.getPrompt("everything__simple-prompt")).toHaveLength(1);
+  });
+});
+
 describe("the Inspector's command line", () => {
   const inspect = async (...args: readonly string[]): Promise<unknown> => {
     const { exitCode, output } = await runTool([...commands["@modelcontextprotocol/inspector"], "--cli", ...args], {
@@ -93,6 +118,19 @@ describe("the Inspector's command line", () => {
   it("calls a tool over HTTP+SSE", async () => {
     const url = `${gateway.origin}/dual/sse`;
     expect(await inspect(url, "--transport", "sse", ...call)).toMatchObject(answer);
+  });
+
+  it("lists the tools of real servers behind one endpoint and calls one", async () => {
+    const target = [urlOf("together"), "--transport", "http"] as const;
+    const listed = await inspect(...target, "--method", "tools/list");
+    expect(listed).toMatchObject({
+      tools: expect.arrayContaining([
+        expect.objectContaining({ name: "files__read_text_file" }),
+        expect.objectContaining({ name: "kit__TrialSite_List" }),
+      ]),
+    });
+    const echo = ["--method", "tools/call", "--tool-name", "everything__echo", "--tool-arg", "message=hello"] as const;
+    expect(await inspect(...target, ...echo)).toMatchObject({ content: [{ type: "text", text: "Echo: hello" }] });
   });
 
   it("lists the tools that the server has", async () => {

@@ -12,6 +12,7 @@ const installTimeoutMs = 240_000;
 /** Packages that are put beside the gateway, at the versions the tests know. */
 const packages = {
   "@modelcontextprotocol/server-everything": { version: "2026.8.31", bin: "mcp-server-everything" },
+  "@modelcontextprotocol/server-filesystem": { version: "2026.8.31", bin: "mcp-server-filesystem" },
   "@modelcontextprotocol/inspector": { version: "2.12.0", bin: "mcp-inspector" },
   "mcp-remote": { version: "0.15.1", bin: "mcp-remote" },
 } as const;
@@ -34,6 +35,7 @@ export async function peerCommands(): Promise<Readonly<Record<keyof typeof packa
   ];
   return {
     "@modelcontextprotocol/server-everything": command("@modelcontextprotocol/server-everything"),
+    "@modelcontextprotocol/server-filesystem": command("@modelcontextprotocol/server-filesystem"),
     "@modelcontextprotocol/inspector": command("@modelcontextprotocol/inspector"),
     "mcp-remote": command("mcp-remote"),
   };

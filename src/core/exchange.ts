@@ -127,6 +127,8 @@ export interface UpstreamTarget {
   readonly name: string;
   /** What the message is about, as the client writes it: for another name this target is not valid. */
   readonly subject?: string | undefined;
+  /** The message that was looked at for it. */
+  readonly message?: Message | undefined;
   /** For an entry of a list that clients see otherwise than its server wrote it: the JSON text of the server. */
   readonly definition?: string | undefined;
 }

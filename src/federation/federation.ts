@@ -322,6 +322,11 @@ export function subjectOf(message: Message): string | undefined {
   );
 }
 
+/** Whether a target was looked up for what a message is about. */
+export function isFor(target: UpstreamTarget, message: Message): boolean {
+  return target.message === message || target.subject === subjectOf(message);
+}
+
 /** The resources that a `subscriptions/listen` request names. */
 export function subscribedUris(message: Message): readonly string[] {
   const wanted: unknown = memberValue(message, "params.notifications");

@@ -1,4 +1,4 @@
-import type { Exchange } from "../core/exchange.ts";
+import type { Exchange, UpstreamTarget } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
@@ -10,10 +10,9 @@ import type { Message, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { revisions } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
-import type { Target } from "./names/advertised-names.ts";
 import type { Catalogue } from "./lists/catalogue.ts";
 import type { CatalogueEntry } from "./lists/catalogue-entries.ts";
-import { type Federation, type ListSource, subjectOf } from "./federation.ts";
+import { type Federation, isFor, type ListSource } from "./federation.ts";
 import { type ListFacts, listFactsOf } from "./names/list-facts.ts";
 import { type FilledPage, ListFiller } from "./lists/list-filler.ts";
 import { withAdvertisedTasks, withReference, withString } from "./names/member-messages.ts";
@@ -77,7 +76,7 @@ export class Router implements ListSource {
     const list = known === undefined ? listFactsOf(method) : undefined;
     if (list !== undefined) return this.#list(exchange, message, list);
     // The target was looked up before the policy decided. Looking again now could find one that it knew nothing about.
-    if (known === undefined || known.subject === subjectOf(message)) return this.#toTarget(exchange, message, known);
+    if (known === undefined || isFor(known, message)) return this.#toTarget(exchange, message, known);
     // The policy has written another name.
     const targets = this.#federation.targetsOf(exchange);
     return isPromise(targets)
@@ -112,10 +111,9 @@ export class Router implements ListSource {
     });
   }
 
-  #toTarget(exchange: Exchange, message: RequestMessage, target: Target | undefined): Promise<Reply> {
+  #toTarget(exchange: Exchange, message: RequestMessage, target: UpstreamTarget | undefined): Promise<Reply> {
     const member = target === undefined ? undefined : this.#federation.member(target.member);
-    if (target !== undefined && member !== undefined)
-      return this.#forward(exchange, member, toMember(message, target.name));
+    if (target !== undefined && member !== undefined) return this.#forward(exchange, member, toMember(message, target));
     if (methodFacts(message.method) === undefined)
       return Promise.reject(new GatewayError("method_not_found", `method not found: ${message.method}`));
     return Promise.resolve({ message: unknownTarget(exchange, message) });
@@ -214,11 +212,12 @@ const taskSlots = [
 const inputSlots = [slotOf("result.requestState"), slotOf("result.inputRequests")];
 
 /** A request with the name as its member writes it. */
-function toMember(message: RequestMessage, name: string): RequestMessage {
+function toMember(message: RequestMessage, { name, subject }: UpstreamTarget): RequestMessage {
+  if (name === subject) return message;
   switch (methodFacts(message.method)?.target) {
     case "tool":
     case "prompt":
-      return memberString(message, "params.name") === name ? message : withString(message, "params.name", name);
+      return withString(message, "params.name", name);
     case "task":
       return withString(message, "params.taskId", name);
     default:

@@ -4,7 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { isPromise } from "../../lib/is-promise.ts";
 import { memberInteger } from "../../protocol/json/read.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import { type Federation, subjectOf, subscribedUris } from "../../federation/federation.ts";
+import { type Federation, isFor, subjectOf, subscribedUris } from "../../federation/federation.ts";
 
 type Target = NonNullable<Exchange["tracking"]["upstream"]>;
 
@@ -19,7 +19,7 @@ export function createMemberResolution(federation: Federation): Interceptor {
       const [target, another] = targets;
       if (another !== undefined) return tryInTurn(exchange, targets);
       if (target === undefined) delete exchange.tracking.upstream;
-      else exchange.tracking.upstream = { ...target, subject: subjectOf(exchange.message) };
+      else exchange.tracking.upstream = resolved(exchange, target);
       return next(exchange);
     };
     /** Nobody has listed the URI: each server that may have it is asked, and each time the policy decides anew. */
@@ -27,7 +27,7 @@ export function createMemberResolution(federation: Federation): Interceptor {
       let reply: Reply | undefined;
       let failure: GatewayError | undefined;
       for (const target of targets) {
-        exchange.tracking.upstream = { ...target, subject: subjectOf(exchange.message) };
+        exchange.tracking.upstream = resolved(exchange, target);
         try {
           reply = await next(exchange);
         } catch (error) {
@@ -53,7 +53,7 @@ export function createMemberResolution(federation: Federation): Interceptor {
       if (exchange.direction !== "client-to-server") return next(exchange);
       const { tracking, message } = exchange;
       if (message.method === "subscriptions/listen") return resolveSubscriptions(exchange);
-      if (tracking.upstream !== undefined && tracking.upstream.subject === subjectOf(message)) return next(exchange);
+      if (tracking.upstream !== undefined && isFor(tracking.upstream, message)) return next(exchange);
       const targets = federation.targetsOf(exchange);
       return isPromise(targets) ? targets.then((late) => resolve(exchange, late)) : resolve(exchange, targets);
     };
@@ -73,6 +73,10 @@ export function createArgumentOverrides(federation: Federation): Interceptor {
       return Promise.reject(GatewayError.from(error));
     }
   };
+}
+
+function resolved({ message }: Exchange, { member, name }: Target): Target {
+  return { member, name, subject: subjectOf(message), message };
 }
 
 function isNotFound({ revision }: Exchange, { message }: Reply): boolean {

@@ -46,6 +46,12 @@ export function openFederation(
     return member;
   }
 
+  /** Asked with every request, so it makes no array of them. */
+  function hasMember(test: (member: OpenUpstream) => boolean): boolean {
+    for (const member of members.values()) if (test(member)) return true;
+    return false;
+  }
+
   function openSession(scope: LinkScope, events: LinkEvents): UpstreamLink {
     const link = new FederatedSessionLink({
       federation,
@@ -113,9 +119,9 @@ export function openFederation(
     modernSharing: "everybody",
     linkLimits: narrowestOf(() => [...members.values()].map(({ linkLimits }) => linkLimits)),
     // Only where all members compare headers themselves is there nothing left to compare.
-    seesHeaders: () => [...members.values()].every((member) => member.seesHeaders()),
-    sendsHeaders: () => [...members.values()].some((member) => member.seesHeaders()),
-    holdsSessions: () => [...members.values()].some((member) => member.holdsSessions()),
+    seesHeaders: () => !hasMember((member) => !member.seesHeaders()),
+    sendsHeaders: () => hasMember((member) => member.seesHeaders()),
+    holdsSessions: () => hasMember((member) => member.holdsSessions()),
     address: "federation",
     destination: { transport: "in-process" },
     federation,

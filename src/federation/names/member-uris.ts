@@ -59,8 +59,18 @@ const uriLists: ReadonlySet<string> = new Set(["resourceSubscriptions"]);
  * content, schemas and logged data, and `roots`, which are the client's.
  */
 const leading: ReadonlySet<string> = new Set([
-  ...["content", "contents", "messages", "resource", "resources", "resourceTemplates", "tools", "_meta", "ui", "ref"],
-  ...["notifications", "toolResult", "params", "result"],
+  "content",
+  "contents",
+  "messages",
+  "resource",
+  "resources",
+  "resourceTemplates",
+  "tools",
+  "_meta",
+  "ui",
+  "ref",
+  "notifications",
+  "params",
 ]);
 /** Members whose members have names of their own that lead there. */
 const leadingMaps: ReadonlySet<string> = new Set(["inputRequests", "inputResponses"]);

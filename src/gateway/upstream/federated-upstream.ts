@@ -46,12 +46,6 @@ export function openFederation(
     return member;
   }
 
-  /** Asked with every request, so it makes no array of them. */
-  function hasMember(test: (member: OpenUpstream) => boolean): boolean {
-    for (const member of members.values()) if (test(member)) return true;
-    return false;
-  }
-
   function openSession(scope: LinkScope, events: LinkEvents): UpstreamLink {
     const link = new FederatedSessionLink({
       federation,
@@ -119,9 +113,9 @@ export function openFederation(
     modernSharing: "everybody",
     linkLimits: narrowestOf(() => [...members.values()].map(({ linkLimits }) => linkLimits)),
     // Only where all members compare headers themselves is there nothing left to compare.
-    seesHeaders: () => !hasMember((member) => !member.seesHeaders()),
-    sendsHeaders: () => hasMember((member) => member.seesHeaders()),
-    holdsSessions: () => hasMember((member) => member.holdsSessions()),
+    seesHeaders: () => !hasMember(members, (member) => !member.seesHeaders()),
+    sendsHeaders: () => hasMember(members, (member) => member.seesHeaders()),
+    holdsSessions: () => hasMember(members, (member) => member.holdsSessions()),
     address: "federation",
     destination: { transport: "in-process" },
     federation,
@@ -139,14 +133,25 @@ export function openFederation(
           const names = new Set([...before.keys(), ...members.keys()]);
           const changed = [...names].filter((name) => before.get(name) !== members.get(name));
           await federation.reconfigure(options, new Set(changed), graceMs);
-          await Promise.all(changed.map((name) => before.get(name)?.close("the server has been replaced")));
+          await closeAll(
+            changed.flatMap((name) => before.get(name) ?? []),
+            "the server has been replaced",
+          );
         },
       };
     },
-    close: async (reason) => {
-      await Promise.all([...members.values()].map((member) => member.close(reason)));
-    },
+    close: (reason) => closeAll([...members.values()], reason),
   };
+}
+
+/** Asked with every request, so it makes no array of them. */
+function hasMember(members: ReadonlyMap<string, OpenUpstream>, test: (member: OpenUpstream) => boolean): boolean {
+  for (const member of members.values()) if (test(member)) return true;
+  return false;
+}
+
+async function closeAll(members: readonly OpenUpstream[], reason: string): Promise<void> {
+  await Promise.all(members.map((member) => member.close(reason)));
 }
 
 function optionsOf(route: string, config: FederationConfig): FederationOptions {

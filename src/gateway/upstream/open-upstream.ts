@@ -69,7 +69,7 @@ export interface PreparedMembers {
   /** Those that are new, to be closed if nothing comes of it. */
   readonly opened: readonly OpenUpstream[];
   /** Uses them from the next message on; resolves when the old ones have been drained. */
-  commit(graceMs: number): Promise<void>;
+  readonly commit: (graceMs: number) => Promise<void>;
 }
 
 /** What upstreams need of the gateway. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig, ownProcess } from "./load/rig.ts";
 import type { Generator, Rig, Server } from "./load/rig.ts";
@@ -30,6 +31,7 @@ const [command = "", ...args] = ownProcess("stdio-upstream");
 /** Few enough that the slowest of them can answer in time. */
 const fixedRate = 40;
 const crowd = 200;
+const readyLimitMs = 15_000;
 
 const tasks: readonly Task[] = [
   {
@@ -83,7 +85,7 @@ async function taskRows(rig: Rig, upstream: Server, task: Task): Promise<BenchRo
       const gateway = await starting;
       servers.use(gateway.server);
       const target = { url: gateway.server.url, era: "legacy" } as const;
-      await generator.run({ kind: "hold", target, sessions: task.sessions, streams: false });
+      await whenReady(() => generator.run({ kind: "hold", target, sessions: task.sessions, streams: false }));
       contenders.push({ name, ...gateway });
     } catch (error) {
       missing.push(missingRow(`${task.name}, ${name}`, firstLine(error)));
@@ -155,6 +157,20 @@ async function sessionKilobytes(generator: Generator, server: Server): Promise<n
     return Number.NaN;
   }
   return ((await server.usage()).rss - before.rss) / crowd / 1024;
+}
+
+/** Some listen before they have reached their servers, and know no paths until then. */
+async function whenReady(hold: () => Promise<unknown>): Promise<void> {
+  const deadline = performance.now() + readyLimitMs;
+  for (;;) {
+    try {
+      await hold();
+      return;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await sleep(500);
+    }
+  }
 }
 
 function serversAt(url: string): Readonly<Record<string, string>> {

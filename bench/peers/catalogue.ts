@@ -65,7 +65,7 @@ export const peers: readonly Peer[] = [
       const proxy = `[proxy]\nname = "bench"\nversion = "1.0.0"\nseparator = "/"\n[proxy.listen]\nhost = "127.0.0.1"\nport = ${port}\n`;
       const quiet = '[observability]\naudit = false\nlog_level = "error"\n';
       const config = file(`rust-${port}.toml`, [proxy, ...backends, quiet].join("\n"));
-      return { args: ["--config", config], path: "/mcp", tool: "one/echo" };
+      return { args: ["--config", config], path: "/", tool: "one/echo" };
     },
   },
   {

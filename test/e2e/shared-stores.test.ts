@@ -99,7 +99,7 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
     );
   });
 
-  it("gives a session one owner while that is alive, whoever asks at the same time", async () => {
+  it("gives a session one owner while that is alive, also if several ask at the same time", async () => {
     const one = await join("one");
     await using two = await join("two");
     const owners = await Promise.all([one, two].map(({ store }) => eventually(() => store.claim("contested", 60_000))));

@@ -30,6 +30,7 @@ const actsOnLoading: Readonly<Record<string, string>> = {
   "routes.*.upstreams.*.tools": "src/config/resolve.ts",
   "routes.*.upstreams.*.tools.allow": "src/config/resolve.ts",
   "routes.*.upstreams.*.required": "src/config/resolve.ts",
+  "routes.*.upstreams.*.uris": "src/config/resolve.ts",
   "routes.*.overrides": "src/config/resolve.ts",
   "routes.*.views": "src/config/resolve.ts",
   "routes.*.federation": "src/config/resolve.ts",

@@ -19,7 +19,7 @@ export function createSidebandRegistry(onSpan: (span: EndedSpan) => void = () =>
   const { metrics, text } = createRegistry(sidebandMetrics);
   const byName = new Map(
     Object.entries(sidebandMetrics).map(([key, { name }]) => [
-      name as string,
+      name,
       // Each key of the definitions is one of the registry's.
       metrics[key as keyof typeof metrics] as unknown as AnyMetric,
     ]),

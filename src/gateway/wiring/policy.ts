@@ -128,7 +128,7 @@ function telemetryOf(route: string, { metrics }: Metrics): SidebandTelemetry {
   const keys = Object.keys(routeSidebandMetrics) as (keyof typeof routeSidebandMetrics)[];
   const byName = new Map(
     keys.map((key) => [
-      routeSidebandMetrics[key].name as string,
+      routeSidebandMetrics[key].name,
       // The engine gives each name the labels of its definition, and we add the route.
       metrics[key] as unknown as { labels(values: Readonly<Record<string, string>>): AnyChild },
     ]),

@@ -34,6 +34,8 @@ const shared = [
   'mcp.tool.matches("^[ab]$")',
   "size(mcp.tool + principal.id) == 4",
   'mcp.kind == "notification"',
+  'mcp.upstream == "inner"',
+  'mcp.name == "own"',
   'mcp.revision == "2025-11-25"',
   'mcp.direction == "server-to-client"',
   'request.transport == "in-process"',
@@ -84,7 +86,13 @@ const resultRule = fc.oneof(
   fc.record({ allow: result, shadow }),
   fc.record({ apply: result, redact: fc.constant(["/text"]), shadow }),
 );
-const list = conditions("list", ['entry.name == "a"', 'entry.kind == "tool"', 'entry.uri.endsWith("2")']);
+const list = conditions("list", [
+  'entry.name == "a"',
+  'entry.kind == "tool"',
+  'entry.uri.endsWith("2")',
+  'entry.upstream == "inner"',
+  'entry.original == "own"',
+]);
 const listRule = fc.oneof(fc.record({ deny: list }), fc.record({ allow: list }));
 const policies = fc.record(
   {
@@ -112,6 +120,12 @@ const messages = fc.oneof(
   fc.constant(notificationOf("notifications/progress", { progressToken: 1, progress: 1 })),
 );
 const answers = fc.constantFrom(resultOf({ text: "x" }), resultOf({ text: "y" }), resultOf({}));
+/** The server behind a name can change: a reload moves it, and a URI that nobody lists is tried at each server. */
+function servedBy(member: string, name: string): Partial<Exchange> {
+  const target = { member, name };
+  return { tracking: { entry: undefined, upstream: target, entryTarget: () => target } };
+}
+
 const events = fc.record({
   principal: fc.constantFrom(ann, otherAnn, principalNamed("bob")),
   message: messages,
@@ -121,6 +135,8 @@ const events = fc.record({
     { session: { id: "s", label: "s", upstreamId: undefined } },
     { revision: "2025-06-18" },
     { direction: "server-to-client" },
+    servedBy("inner", "own"),
+    servedBy("outer", "file:///1"),
   ),
   /** Whether the answer comes to other credentials, as that of a task may. */
   isMoved: fc.boolean(),
@@ -200,6 +216,17 @@ describe("planned decisions", () => {
       read: ["mcp.tool"],
       durationMs: 0,
     });
+  });
+
+  it("do not cover the server behind a name", () => {
+    const policy = { lists: [{ deny: 'entry.upstream == "inner"' }, { allow: "true" }] };
+    const servers = ["inner", "outer", "inner", "outer", "inner"];
+    const decisions = askAll(
+      policy,
+      servers.map(() => requestOf("resources/read", { uri: "file:///1" })),
+      (index) => servedBy(servers[index] ?? "", "file:///1"),
+    );
+    expect(decisions.map(({ effect }) => effect)).toEqual(["deny", "allow", "deny", "allow", "deny"]);
   });
 
   it("do not cover arguments and results", () => {

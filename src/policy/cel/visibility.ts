@@ -7,6 +7,7 @@ import { decide } from "./decide.ts";
 import { Bindings, isKnownFromCall } from "./facts.ts";
 import { isStaticPath } from "./plan-cache.ts";
 import { createReachability } from "./reachability.ts";
+import type { ReadPath } from "./read-paths.ts";
 import type { RuleSet } from "./rules.ts";
 
 /** Which names callers can see, in lists and when they use a name. */
@@ -54,7 +55,7 @@ export function createNameVisibility(
     canFilter: hasNameRules || calls !== undefined,
     canHide: hasNameRules || calls?.rules.some(({ rule }) => rule.refusal.kind === "hidden" && !rule.isShadow) === true,
     // A request is only tested against list rules that read nothing of an entry but its name.
-    isStatic: conditions.every(({ reads }) => reads.every((path) => path[0] === "entry" || isStaticPath(path))),
+    isStatic: conditions.every(({ reads }) => reads.every((path) => isOwnOfEntry(path) || isStaticPath(path))),
     isHidden: (subject) => {
       const { message } = subject;
       const kind = hasNameRules ? methodFacts(message.method ?? "")?.target : undefined;
@@ -84,6 +85,11 @@ export function createNameVisibility(
       return { ...filtered, visible };
     },
   };
+}
+
+/** Which server an entry stands for is not its own: it changes with a reload, and for a URI that is tried at each server. */
+function isOwnOfEntry([variable, field]: ReadPath): boolean {
+  return variable === "entry" && field !== "upstream" && field !== "original";
 }
 
 const listMethods: ReadonlySet<string> = new Set([

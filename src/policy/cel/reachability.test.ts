@@ -110,6 +110,9 @@ describe("prompts, resources and templates", () => {
     ["resource-template", "file:///b/{x}", [{ allow: 'mcp.resource.matches("^file:///a")' }], true],
     ["resource-template", "FILE:///B/{x}", [{ allow: 'mcp.resource.startsWith("file:///a/")' }], true],
     ["resource-template", "file:///b/{x}", [{ allow: 'mcp.tool != ""' }], false],
+    ["resource-template", "file:///b", [{ allow: 'mcp.resource == "file:///b"' }], true],
+    ["resource-template", "file:///b", [{ deny: 'mcp.resource == "file:///b"' }, { allow: "true" }], false],
+    ["resource-template", "file:///b", [{ deny: 'mcp.resource.endsWith("/b")' }, { allow: "true" }], false],
   ])("%s %s by %j: %s", (kind, name, rules, expected) => {
     expect(listed(rules, kind, name)).toBe(expected);
   });

@@ -78,8 +78,8 @@ function serverKey(upstream: KnownUpstream): string {
 function targetOf(kind: ListKind, name: string): CallTarget {
   if (kind === "tool") return { tool: name };
   if (kind === "prompt") return { prompt: name };
-  // A request has to name a resource by its canonical URI.
-  if (kind === "resource") return { resource: canonicalUri(name) ?? name };
+  // A request has to name a resource by its canonical URI. A template without expressions stands for one resource.
+  if (kind === "resource" || !name.includes("{")) return { resource: canonicalUri(name) ?? name };
   return { template: isCanonicalTemplate(name) ? name : anyTemplate };
 }
 

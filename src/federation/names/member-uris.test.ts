@@ -32,6 +32,11 @@ const places: readonly [string, object][] = [
   ["a resource in a result", { result: { content: [embedded] } }],
   ["a link in a prompt", { result: { messages: [{ role: "user", content: link }] } }],
   ["a resource in a prompt", { result: { messages: [{ role: "user", content: embedded }] } }],
+  ["the result of a task", { result: { taskId: "1", status: "completed", result: { content: [link, embedded] } } }],
+  [
+    "the result in a notice of a task",
+    { method: "notifications/tasks", params: { taskId: "1", status: "completed", result: { content: [link] } } },
+  ],
   ["an error", { error: { code: -32002, message: "not found", data: { uri: "x://1" } } }],
   ["an update", { method: "notifications/resources/updated", params: { uri: "x://1" } }],
   ["a question", { method: "sampling/createMessage", params: { messages: [{ role: "user", content: [embedded] }] } }],

@@ -71,6 +71,8 @@ const leading: ReadonlySet<string> = new Set([
   "ref",
   "notifications",
   "params",
+  // Of a task.
+  "result",
 ]);
 /** Members whose members have names of their own that lead there. */
 const leadingMaps: ReadonlySet<string> = new Set(["inputRequests", "inputResponses"]);

@@ -8,7 +8,8 @@ const none: readonly string[] = [];
 const marker = Buffer.from('"resource');
 /** URIs that are remembered of one result. */
 const maxUris = 1000;
-const slots = [slotOf("result.content"), slotOf("result.messages"), slotOf("result.task")];
+/** One of these is in every result with content blocks; a task has the result of its call inside. */
+const slots = [slotOf("result.content"), slotOf("result.messages"), slotOf("result.taskId")];
 
 /** The URIs of resource links and embedded resources in a result, so that a client that reads one reaches its server. */
 export function mentionedUris(message: Message): readonly string[] {
@@ -28,5 +29,5 @@ function collect(value: unknown, uris: string[]): void {
   const found =
     type === "resource_link" ? uri : type === "resource" && isObject(resource) ? resource["uri"] : undefined;
   if (typeof found === "string") uris.push(found);
-  else for (const name of ["content", "messages"]) collect(value[name], uris);
+  else for (const name of ["content", "messages", "result"]) collect(value[name], uris);
 }

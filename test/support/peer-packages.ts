@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 
 import { runTool } from "../../scripts/run/tool.ts";
@@ -7,6 +7,7 @@ import { runTool } from "../../scripts/run/tool.ts";
 // Other people's clients and servers are large and of no use to a build: they are fetched when a test wants them, and
 // kept beside the dependencies.
 const folder = resolve(import.meta.dirname, "../../node_modules/.cache/headgate-peers");
+const npmFolder = join(folder, "npm");
 const installTimeoutMs = 240_000;
 
 /** Packages that are put beside the gateway, at the versions the tests know. */
@@ -20,15 +21,8 @@ const packages = {
 /** Installs the packages, unless that was done before, and answers with a command for each. */
 export async function peerCommands(): Promise<Readonly<Record<keyof typeof packages, readonly [string, string]>>> {
   const wanted = Object.entries(packages).map(([name, { version }]) => `${name}@${version}`);
-  const home = join(folder, wanted.join("+").replaceAll(/[^\w.+-]/gu, "_"));
-  if (!existsSync(join(home, "node_modules/.package-lock.json"))) {
-    await mkdir(home, { recursive: true });
-    const { exitCode, output } = await runTool(
-      ["npm", "install", "--prefix", home, "--no-audit", "--no-fund", "--ignore-scripts", ...wanted],
-      { cwd: home, timeoutMs: installTimeoutMs },
-    );
-    if (exitCode !== 0) throw new Error(`the peers cannot be installed:\n${output}`);
-  }
+  const home = join(npmFolder, wanted.join("+").replaceAll(/[^\w.+-]/gu, "_"));
+  if (!existsSync(home)) await install(wanted, home);
   const command = (name: keyof typeof packages): readonly [string, string] => [
     process.execPath,
     join(home, "node_modules/.bin", packages[name].bin),
@@ -39,6 +33,25 @@ export async function peerCommands(): Promise<Readonly<Record<keyof typeof packa
     "@modelcontextprotocol/inspector": command("@modelcontextprotocol/inspector"),
     "mcp-remote": command("mcp-remote"),
   };
+}
+
+/** Installs packages elsewhere and moves them to their place: another test file may do the same at this moment. */
+async function install(wanted: readonly string[], home: string): Promise<void> {
+  await mkdir(npmFolder, { recursive: true });
+  const stage = await mkdtemp(join(npmFolder, "stage-"));
+  try {
+    const { exitCode, output } = await runTool(
+      ["npm", "install", "--prefix", stage, "--no-audit", "--no-fund", "--ignore-scripts", ...wanted],
+      { cwd: stage, timeoutMs: installTimeoutMs },
+    );
+    if (exitCode !== 0) throw new Error(`the peers cannot be installed:\n${output}`);
+    await rename(stage, home).catch((error: unknown) => {
+      // The other was faster; its work is as good as ours.
+      if (!existsSync(home)) throw error;
+    });
+  } finally {
+    await rm(stage, { recursive: true, force: true });
+  }
 }
 
 const pythonPackage = "mcp==2.3.0";

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startChromium } from "../support/chromium.ts";
 import { buildConsole, openConsole, openConsoleTraffic } from "../support/console.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { exchange } from "../support/raw-http.ts";
 
 const built = resolve(import.meta.dirname, "../../dist/console");
@@ -143,8 +144,8 @@ describe("the console", () => {
   });
 
   it("goes on after a restart of the gateway", async () => {
-    const first = await openConsole();
-    const port = Number(new URL(first.adminUrl ?? "").port);
+    const port = await freePort();
+    const first = await openConsole({ admin: { port } });
     await using at = await signedIn(first);
     await at.page.getByText("No traffic yet").waitFor();
     await first[Symbol.asyncDispose]();

@@ -1,27 +1,14 @@
-import { createServer } from "node:net";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-
 import { describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
 import { eventually } from "../support/eventually.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
+import { freePort } from "../support/free-port.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
 const connect = (gateway: LocalGateway, revision: Revision) => connectV2({ via: "http", url: gateway.url }, revision);
-
-/** A port where nobody listens. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 const small = (name: string, ...tools: readonly string[]) => ({ server: () => createToolServer({ name, tools }) });
 
@@ -42,7 +29,7 @@ describe.each([newestLegacy, newestModern])("several servers, with a client of %
             killed: { command: process.execPath, args: ["-e", "process.exit(1)"] },
             slow: { url: slow.url },
             limited: { url: limited.url },
-            gone: { url: `http://127.0.0.1:${await closedPort()}/mcp` },
+            gone: { url: `http://127.0.0.1:${await freePort()}/mcp` },
             last: small("last", "y"),
           },
           federation: { listing: { wait: "1s" } },
@@ -63,7 +50,7 @@ describe.each([newestLegacy, newestModern])("several servers, with a client of %
   });
 
   it("all of which are gone: an error and no empty list", async () => {
-    const gone = { url: `http://127.0.0.1:${await closedPort()}/mcp` };
+    const gone = { url: `http://127.0.0.1:${await freePort()}/mcp` };
     await using gateway = await openGateway({ routes: { all: { upstreams: { a: gone, b: gone } } } });
     const listing = connect(gateway, revision).then(async (client) => client.listTools());
     await expect(listing).rejects.toThrow(/no server answered|the list is incomplete|502/u);

@@ -1,14 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import { afterAll, describe, expect, it, vi } from "vitest";
 
+import { freePort } from "../support/free-port.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { exchange } from "../support/raw-http.ts";
@@ -19,17 +18,8 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-logs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const bin = join(import.meta.dirname, "../../bin/headgate.mjs");
 
-/** A port that is free now. The gateway cannot be asked for its own where nobody reads what it says. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 async function start(stderr: "pipe" | number) {
+  // The gateway cannot be asked for its own where nobody reads what it says.
   const [port, adminPort] = [await freePort(), await freePort()];
   const config = join(folder, `${port}.json`);
   const log = { level: "debug", format: "json" };

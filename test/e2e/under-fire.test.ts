@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { createDemoServer } from "../../src/demo/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
+import { freePort } from "../support/free-port.ts";
 import { startGateway } from "../support/gateway.ts";
 import { heapInUse } from "../support/heap.ts";
 import { openSession, textResult, toolCall, type LegacySession } from "../support/legacy-session.ts";
@@ -58,16 +59,15 @@ describe("sessions that come and go", () => {
 describe("a gateway that is killed and started again", () => {
   it("tells what it does not know any more, and serves everything new", async () => {
     await using server = await startFixture({ era: "dual" });
-    const args = ["run", "--upstream", server.url, "--port"];
-    const first = await startGateway([...args, "0"]);
-    const port = new URL(first.url).port;
+    const args = ["run", "--upstream", server.url, "--port", String(await freePort())];
+    const first = await startGateway(args);
     const session = await openSession(first.url);
     expect((await session.post(toolCall(1, "test_simple_text"))).status).toBe(200);
     process.kill(first.process.pid, "SIGKILL");
     await first.process.exited;
     await expect(session.post(toolCall(2, "test_simple_text"))).rejects.toThrow(/ECONNREFUSED|socket hang up/u);
 
-    await using second = await startGateway([...args, port]);
+    await using second = await startGateway(args);
     expect(await session.post(toolCall(3, "test_simple_text"))).toMatchObject({
       status: 404,
       json: { id: 3, error: { code: -32_001, data: { code: "session_unknown" } } },
@@ -80,9 +80,8 @@ describe("a gateway that is killed and started again", () => {
 
   it("refuses the retry of a call that it had parked, and says so", async () => {
     await using server = await startFixture({ era: "legacy" });
-    const args = ["run", "--upstream", server.url, "--port"];
-    const first = await startGateway([...args, "0"]);
-    const port = new URL(first.url).port;
+    const args = ["run", "--upstream", server.url, "--port", String(await freePort())];
+    const first = await startGateway(args);
     const params = { name: "test_elicitation", arguments: { message: "Sure?" } };
     const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
     const asking = (more: object): ReturnType<typeof modernRequest> => {
@@ -99,7 +98,7 @@ describe("a gateway that is killed and started again", () => {
     process.kill(first.process.pid, "SIGKILL");
     await first.process.exited;
 
-    await using second = await startGateway([...args, port]);
+    await using second = await startGateway(args);
     const { requestState } = answer.result;
     const inputResponses = { [question ?? ""]: { action: "accept", content: {} } };
     const retry = await postModern(second.url, asking({ requestState, inputResponses }));

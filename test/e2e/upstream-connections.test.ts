@@ -1,25 +1,25 @@
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { ConnectionPool } from "../../src/transports/streamable-http/connection-pool.ts";
+import { freePort } from "../support/free-port.ts";
 
 /** A server that counts its connections, and a pool of connections to it. */
 async function start(listener: RequestListener) {
   const server = createServer(listener);
   let connections = 0;
   server.on("connection", () => (connections += 1));
-  const listen = async (port: number): Promise<number> => {
+  const listen = async (port: number): Promise<void> => {
     server.listen(port, "127.0.0.1");
     await once(server, "listening");
-    return (server.address() as AddressInfo).port;
   };
   const close = async (): Promise<void> => {
     server.closeAllConnections();
     server.close();
     await once(server, "close");
   };
-  const port = await listen(0);
+  const port = await freePort();
+  await listen(port);
   const pool = new ConnectionPool(`http://127.0.0.1:${port}`, { connectMs: 2000, idleMs: 60_000, tls: {} });
   return {
     pool,

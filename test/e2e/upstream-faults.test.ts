@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
+import { freePort } from "../support/free-port.ts";
 import { handshake, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
@@ -326,13 +327,7 @@ describe("a process that dies in the middle of a call", () => {
 
 /** A place where nobody listens. */
 async function closedPort(): Promise<string> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return `http://127.0.0.1:${port}/mcp`;
+  return `http://127.0.0.1:${await freePort()}/mcp`;
 }
 
 /**

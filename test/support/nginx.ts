@@ -17,14 +17,7 @@ const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].f
 
 /** Runs nginx with one server block on a free port of loopback; `server` is what stands inside the block. */
 export async function startNginx(server: string, options: { readonly isTls?: boolean } = {}): Promise<RunningNginx> {
-  // nginx cannot choose a port itself, and somebody may take a free one in between.
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await startAt(await freePort(), server, options.isTls ?? false);
-    } catch (error) {
-      if (tries === 5 || !/in use/u.test(String(error))) throw error;
-    }
-  }
+  return startAt(await freePort(), server, options.isTls ?? false);
 }
 
 /** Has nginx read a configuration of its http block, and answers with what it says; throws where it refuses. */

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
+import { freePort } from "./free-port.ts";
 import { startGateway, type RunningGateway } from "./gateway.ts";
 
 /** The command in a process of its own that a test ends and starts again, at the same address with the same data. */
@@ -24,9 +25,10 @@ export async function startRestartable(config: ConfigInput): Promise<Restartable
   const home = mkdtempSync(join(tmpdir(), "headgate-restarts-"));
   const file = join(home, "headgate.json");
   writeFileSync(file, JSON.stringify({ admin: false, shutdown: { grace: "1s" }, ...config }));
-  const run = async (port: string): Promise<RunningGateway> =>
+  const port = String(await freePort());
+  const run = async (): Promise<RunningGateway> =>
     startGateway(["run", "--config", file, "--port", port], { env: { XDG_DATA_HOME: home } });
-  let running = await run("0");
+  let running = await run();
   const { origin, url } = running;
 
   const stop = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
@@ -34,7 +36,7 @@ export async function startRestartable(config: ConfigInput): Promise<Restartable
     await running.process.exited;
   };
   const start = async (): Promise<void> => {
-    running = await run(new URL(origin).port);
+    running = await run();
   };
   return {
     origin,

@@ -40,11 +40,11 @@ describe("headgate call", () => {
 
   it("ends with a message when the gateway hangs, as long as the user wants to wait", async () => {
     await using gateway = await startGateway(["run", "--port", "0"]);
-    await using call = await startSlowCall(gateway.url, "--timeout", "2s");
+    await using call = await startSlowCall(gateway.url, "--timeout", "5s");
     kill(gateway.process.pid, "SIGSTOP");
     try {
       expect(await call.exited).toMatchObject({ code: 4 });
-      expect(call.output()).toContain("has not responded to anything for 2s; wait longer with --timeout");
+      expect(call.output()).toContain("has not responded to anything for 5s; wait longer with --timeout");
     } finally {
       kill(gateway.process.pid, "SIGCONT");
     }
@@ -52,7 +52,7 @@ describe("headgate call", () => {
 
   it("waits for a tool that takes longer than that", async () => {
     await using gateway = await startGateway(["run", "--port", "0"]);
-    const args = ["call", "count_slowly", "to=1", "delay_ms=3000", "--url", gateway.url, "--timeout", "1s"];
+    const args = ["call", "count_slowly", "to=1", "delay_ms=5000", "--url", gateway.url, "--timeout", "4s"];
     expect(await headgate(args)).toMatchObject({ exitCode: 0, stdout: "Counted to 1.\n" });
   });
 

@@ -145,7 +145,7 @@ describe("two gateways that know each other", () => {
     await eventually(async () => expect((await post(pair.one.url, ping, session.headers)).status).toBe(404));
     // A gateway that was not there learns it from the store.
     await using three = await openGateway(pair.config);
-    expect((await post(three.url, ping, session.headers)).status).toBe(404);
+    await eventually(async () => expect((await post(three.url, ping, session.headers)).status).toBe(404));
   });
 
   it("take a request of a peer only with the secret", async () => {

@@ -7,6 +7,7 @@ import {
   type SuspendedCalls,
   type SuspensionLimits,
 } from "../bridge/modern-to-legacy/suspended-calls.ts";
+import type { SubjectTokens } from "../auth/upstream-credentials.ts";
 import type { Config } from "../config/config.ts";
 import {
   type Clock,
@@ -96,6 +97,8 @@ export interface ClusterMember {
   readonly seal: Seal;
   /** The connections to peers. */
   readonly agent: Agent;
+  /** The tokens of callers, for peers that call servers on their behalf. */
+  readonly subjectTokens: SubjectTokens;
   /** The URLs of the other gateways, by node. */
   readonly peers: ReadonlyMap<string, string>;
   /** The node that serves a session whose server lives in one process. Rejects while nobody can say. */

@@ -386,7 +386,8 @@ function peerListener(
   return async (onRenewed) => {
     if (cluster === undefined) return undefined;
     const { listen, tls } = cluster;
-    const bounds = { headerBytes: limits.headerBytes, bodyMs: timeouts.body };
+    // The client's headers and, sealed, what is known of the caller.
+    const bounds = { headerBytes: 4 * limits.headerBytes, bodyMs: timeouts.body };
     const onCertificate = (problem: string | undefined): void => {
       if (problem === undefined) onRenewed();
       logCertificate(context, problem);

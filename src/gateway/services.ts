@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 
+import type { SubjectTokens } from "../auth/upstream-credentials.ts";
 import type { Config } from "../config/config.ts";
 import { createReloadableSecrets } from "../config/secrets.ts";
 import { systemClock, systemTimer } from "../core/exchange.ts";
@@ -64,7 +65,8 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const driftGuard = openDriftGuard(config.drift, { log, clock });
   const redact = (text: string): string => running().secrets.redact(text);
   const state = openState(config.state, { log, clock });
-  const cluster = createCluster(config, { ...state, log, clock, setTimer });
+  const subjectTokens: SubjectTokens = new WeakMap();
+  const cluster = createCluster(config, { ...state, subjectTokens, log, clock, setTimer });
   const context = createContext({
     ...contextOptionsOf(config),
     state: { ...state, ended: cluster.ended, taskOwners: cluster.member?.tasks ?? state.taskOwners },
@@ -112,7 +114,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     audit,
     telemetry,
     watchdog,
-    identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens: new WeakMap() },
+    identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens },
     composeInterceptors: (interceptors) => (route) => {
       const own = interceptors.filter(({ routes }) => routes?.includes(route) !== false);
       return composeInterceptors([...driftGuard, ...own], {

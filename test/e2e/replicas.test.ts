@@ -173,10 +173,15 @@ describe("two gateways that know each other", () => {
       const headers = { ...postHeaders, host: "gateway.example" };
       const request = { method: "POST", url: "/mcp", headers, socket: new EventEmitter() };
       const seal = createSeals([Buffer.from(config.cluster?.secret ?? "")]).peer;
-      const caller = { body, principal: principalNamed("alice"), address: "10.0.0.9" };
+      const caller = {
+        body,
+        principal: principalNamed("alice"),
+        address: "10.0.0.9",
+        credentialHeaders: new Set<string>(),
+      };
       // Only these members are read.
       const forwarded = { ...caller, request: request as unknown as IncomingMessage };
-      await sendToPeer({ seal, agent: new Agent() }, wire.url, forwarded, Date.now);
+      await sendToPeer({ seal, agent: new Agent(), subjectTokens: new WeakMap() }, wire.url, forwarded, Date.now);
       const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
       return sent as Readonly<Record<string, string>>;
     };

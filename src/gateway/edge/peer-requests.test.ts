@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 
 import { principalNamed } from "../../../test/support/principals.ts";
+import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import { createSeals } from "../../lib/keys/sealing.ts";
 import { createPeerCheck, isBodyOf, sendToPeer } from "./peer-requests.ts";
 
@@ -12,17 +13,30 @@ const seal = createSeals([Buffer.alloc(32, 1)]).peer;
 const alice = { ...principalNamed("alice"), scopes: new Set(["a", "b"]) };
 const body = Buffer.from('{"jsonrpc":"2.0"}');
 
+/** A gateway that knows the tokens of some callers. */
+function gatewayWith(sealing = seal, subjectTokens: SubjectTokens = new WeakMap()) {
+  return { seal: sealing, agent: new Agent(), subjectTokens };
+}
+
 /** What a peer receives of a request that a client sent to another gateway. */
-async function handedOver(at: number, sealing = seal, isAnswer = false): Promise<IncomingMessage> {
+async function handedOver(at: number, sender = gatewayWith(), isAnswer = false): Promise<IncomingMessage> {
   const received = Promise.withResolvers<IncomingMessage>();
   await using peer = await listening((request) => {
     received.resolve(request);
   });
   await using edge = await listening((request) => {
-    const forwarded = { request, body, principal: alice, address: "10.0.0.9", isAnswer };
-    void sendToPeer({ seal: sealing, agent: new Agent() }, peer.url, forwarded, () => at).catch(() => {});
+    const credentialHeaders = new Set(["x-api-key"]);
+    const forwarded = { request, body, principal: alice, address: "10.0.0.9", isAnswer, credentialHeaders };
+    void sendToPeer(sender, peer.url, forwarded, () => at).catch(() => {});
   });
-  const headers = { "mcp-session-id": "s", "x-list": ["a", "b"], authorization: "Bearer t", "headgate-peer": "mine" };
+  const headers = {
+    "mcp-session-id": "s",
+    "x-list": ["a", "b"],
+    authorization: "Bearer t",
+    cookie: "c=1",
+    "X-Api-Key": "k",
+    "headgate-peer": "mine",
+  };
   const client = httpRequest(`${edge.url}/mcp`, { method: "POST", headers });
   client.on("error", () => {});
   client.end("x");
@@ -60,8 +74,8 @@ function changed(
 describe("a request that a peer handed over", () => {
   it("is of the caller that the peer has authenticated, with that body, and without the client's credentials", async () => {
     const request = await handedOver(1000);
-    expect(request.headers).not.toHaveProperty("authorization");
-    const caller = createPeerCheck(seal, () => 1500)(request);
+    for (const name of ["authorization", "cookie", "x-api-key"]) expect(request.headers).not.toHaveProperty(name);
+    const caller = createPeerCheck(gatewayWith(), () => 1500)(request);
     expect(caller).toMatchObject({
       principal: { id: alice.id, scopes: new Set(["a", "b"]) },
       address: "10.0.0.9",
@@ -70,13 +84,21 @@ describe("a request that a peer handed over", () => {
     expect([isBodyOf(caller, body), isBodyOf(caller, Buffer.from("{}"))]).toEqual([true, false]);
   });
 
+  it("has the token of its caller, sealed, where servers get another in exchange for it", async () => {
+    const request = await handedOver(1000, gatewayWith(seal, new WeakMap([[alice, "secret-token"]])));
+    expect(JSON.stringify(request.headers)).not.toContain("secret-token");
+    const subjectTokens: SubjectTokens = new WeakMap();
+    const { principal } = createPeerCheck({ seal, subjectTokens }, () => 1000)(request);
+    expect(subjectTokens.get(principal)).toBe("secret-token");
+  });
+
   it("says whether it is an answer", async () => {
-    expect(createPeerCheck(seal, () => 1000)(await handedOver(1000, seal, true)).isAnswer).toBe(true);
+    expect(createPeerCheck(gatewayWith(), () => 1000)(await handedOver(1000, gatewayWith(), true)).isAnswer).toBe(true);
   });
 
   it("is served once", async () => {
     const request = await handedOver(1000);
-    const check = createPeerCheck(seal, () => 1000);
+    const check = createPeerCheck(gatewayWith(), () => 1000);
     check(request);
     expect(() => check(request)).toThrow(/served before/u);
   });
@@ -91,7 +113,7 @@ describe("a request that a peer handed over", () => {
     ["with another method", { method: "DELETE" }],
   ])("is refused %s", async (_why, change) => {
     const request = changed(await handedOver(1000), change);
-    expect(() => createPeerCheck(seal, () => 1000)(request)).toThrow(/peer/u);
+    expect(() => createPeerCheck(gatewayWith(), () => 1000)(request)).toThrow(/peer/u);
   });
 
   it.each([
@@ -100,7 +122,7 @@ describe("a request that a peer handed over", () => {
     ["long ago", seal, 1000 - 61_000],
     ["in the future", seal, 1000 + 61_000],
   ])("is refused if it was sealed %s", async (_why, sealing, at) => {
-    const request = await handedOver(at, sealing);
-    expect(() => createPeerCheck(seal, () => 1000)(request)).toThrow(/peer/u);
+    const request = await handedOver(at, gatewayWith(sealing));
+    expect(() => createPeerCheck(gatewayWith(), () => 1000)(request)).toThrow(/peer/u);
   });
 });

@@ -5,7 +5,6 @@ import { pipeline } from "node:stream";
 
 import type { Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Seal } from "../../lib/keys/sealing.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
 import type { ClusterMember } from "../context.ts";
 
@@ -15,7 +14,10 @@ const peerHeader = "headgate-peer";
 /** How far the clocks of two gateways may differ, and how long a request may be on its way. */
 const maxAgeMs = 60_000;
 
-/** Headers that belong to one connection (RFC 9110, 7.6.1), or to the client's credentials, which stay at the edge. */
+/**
+ * Headers that belong to one connection (RFC 9110, 7.6.1), or to the client's credentials, which stay at the edge. Where
+ * callers authenticate with a header of another name, that stays too.
+ */
 const leftOut: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -48,30 +50,33 @@ export interface ForwardedRequest {
   readonly principal: Principal;
   readonly address: string | undefined;
   readonly isAnswer?: boolean;
+  /** Further headers that the route takes credentials from. */
+  readonly credentialHeaders: ReadonlySet<string>;
 }
 
 /** Hands a request to a peer and returns its response, headers first. Rejects if the peer cannot be reached. */
 export function sendToPeer(
-  { seal, agent }: Pick<ClusterMember, "seal" | "agent">,
+  { seal, agent, subjectTokens }: Pick<ClusterMember, "seal" | "agent" | "subjectTokens">,
   url: string,
-  { request, body, principal, address, isAnswer = false }: ForwardedRequest,
+  { request, body, principal, address, isAnswer = false, credentialHeaders }: ForwardedRequest,
   wall: () => number,
 ): Promise<IncomingMessage> {
   const { method = "GET", url: path = "/" } = request;
-  const headers: Record<string, string | string[] | number> = {};
+  const headers: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(request.headers))
-    if (value !== undefined && !leftOut.has(name)) headers[name] = value;
+    if (value !== undefined && !leftOut.has(name) && !credentialHeaders.has(name)) headers[name] = value;
   const caller = { ...principal, scopes: [...principal.scopes] };
   const vouched: Vouched = {
     at: wall(),
     caller,
+    token: subjectTokens.get(principal),
     address,
     isAnswer,
     body: digestOf(body),
-    headers: digestOf(request.headers),
+    headers: digestOf(headers),
   };
   headers[peerHeader] = seal.seal(Buffer.from(JSON.stringify(vouched)), contextOf(method, path));
-  if (body !== undefined) headers["content-length"] = body.length;
+  if (body !== undefined) headers["content-length"] = String(body.length);
   return new Promise((resolve, reject) => {
     const send = url.startsWith("https:") ? httpsRequest : httpRequest;
     const sent = send(new URL(path, url), { method, headers, agent }, resolve);
@@ -100,6 +105,8 @@ export function passOn(from: IncomingMessage, to: ServerResponse): void {
 interface Vouched {
   readonly at: number;
   readonly caller: Omit<Principal, "scopes"> & { readonly scopes: readonly string[] };
+  /** The caller's own token, where servers get another in exchange for it. */
+  readonly token: string | undefined;
   readonly address: string | undefined;
   readonly isAnswer: boolean;
   readonly body: string;
@@ -112,7 +119,10 @@ const maxServed = 100_000;
 const tagLength = 22;
 
 /** Creates the check of requests that peers hand over. It throws unless a gateway with our secret did, just now and once. */
-export function createPeerCheck(seal: Seal, wall: () => number): (request: IncomingMessage) => ForwardedCaller {
+export function createPeerCheck(
+  { seal, subjectTokens }: Pick<ClusterMember, "seal" | "subjectTokens">,
+  wall: () => number,
+): (request: IncomingMessage) => ForwardedCaller {
   const served = createTtlCache<true>(maxServed, wall);
   return (request) => {
     const { method = "", url = "", headers } = request;
@@ -129,8 +139,10 @@ export function createPeerCheck(seal: Seal, wall: () => number): (request: Incom
     if (served.get(tag) === true)
       throw new GatewayError("unauthenticated", "the request of the peer was served before");
     served.set(tag, true, 2 * maxAgeMs);
-    const { caller, address, body, isAnswer } = vouched;
-    return { principal: { ...caller, scopes: new Set(caller.scopes) }, address, body, isAnswer };
+    const { caller, token, address, body, isAnswer } = vouched;
+    const principal: Principal = { ...caller, scopes: new Set(caller.scopes) };
+    if (token !== undefined) subjectTokens.set(principal, token);
+    return { principal, address, body, isAnswer };
   };
 }
 

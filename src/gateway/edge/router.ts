@@ -90,7 +90,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   let current = compile(first, deps);
   const anonymousAt = createAnonymousCallers();
   const { cluster, clock } = gateway;
-  const checkPeer = cluster === undefined ? undefined : createPeerCheck(cluster.seal, clock.wall);
+  const checkPeer = cluster === undefined ? undefined : createPeerCheck(cluster, clock.wall);
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (deps.isShuttingDown()) response.shouldKeepAlive = false;

@@ -253,11 +253,12 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
 
   #sendTo(cluster: ClusterMember, url: string, isAnswer: boolean): Promise<IncomingMessage> {
     const { request, principal } = this;
-    const { address } = this.#caller;
+    const { address, authentication } = this.#caller;
+    const { credentialHeaders } = authentication;
     return sendToPeer(
       cluster,
       url,
-      { request, body: this.#body, principal, address, isAnswer },
+      { request, body: this.#body, principal, address, isAnswer, credentialHeaders },
       this.#gateway.clock.wall,
     );
   }

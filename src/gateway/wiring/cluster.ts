@@ -1,6 +1,7 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 
+import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
@@ -23,6 +24,7 @@ export interface ClusterDeps {
   readonly seals: Seals;
   readonly ended: EndedSessions;
   readonly taskOwners: TaskOwnerStore | undefined;
+  readonly subjectTokens: SubjectTokens;
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -92,6 +94,7 @@ export function createCluster(
       ? undefined
       : {
           node,
+          subjectTokens: deps.subjectTokens,
           seal: cluster.secret === undefined ? deps.seals.peer : createSeals([Buffer.from(cluster.secret)]).peer,
           get agent() {
             return (agent ??= createAgent(cluster.tls));

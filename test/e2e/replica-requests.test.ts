@@ -8,16 +8,14 @@ import type { ConfigInput } from "../../src/config/schema.ts";
 import { newestModern } from "../../src/protocol/revisions.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
+import { gatewayClient, startOAuthServer } from "../support/oauth-server.ts";
 import { post, type RawAnswer } from "../support/raw-http.ts";
 import { startRedis } from "../support/redis.ts";
 import { openPair, type ReplicaPair } from "../support/replicas.ts";
 
-const keys = { ann: formatApiKey(randomBytes(32)), bob: formatApiKey(randomBytes(32)) };
-const auth: ConfigInput["auth"] = {
-  authenticators: {
-    staff: { apiKeys: { keys: { ann: { hash: hashApiKey(keys.ann) }, bob: { hash: hashApiKey(keys.bob) } } } },
-  },
-};
+const keys = { ann: formatApiKey(randomBytes(32)), bob: formatApiKey(randomBytes(32)), agent: "" };
+const staff = { apiKeys: { keys: { ann: { hash: hashApiKey(keys.ann) }, bob: { hash: hashApiKey(keys.bob) } } } };
+const audience = "https://gateways.example/mcp";
 
 let pair: ReplicaPair;
 const started = new AsyncDisposableStack();
@@ -28,12 +26,23 @@ beforeAll(async () => {
     const [command, ...args] = stdioFixture({ era });
     return { command, args };
   };
+  const issuer = started.use(await startOAuthServer());
+  keys.agent = await issuer.token({ grant_type: "client_credentials", resource: audience });
+  const agents = { jwt: { issuer: issuer.issuer, audience: [audience] } };
+  const tokenExchange = {
+    resource: audience,
+    issuer: issuer.issuer,
+    clientId: gatewayClient.id,
+    clientSecret: gatewayClient.secret,
+  };
   const routes: ConfigInput["routes"] = {
     single: { upstream: child("legacy") },
     federated: { upstreams: { it: { ...child("legacy"), prefix: "" } } },
     "tasks-stdio": { upstream: child("modern") },
     "tasks-http": { upstream: { url: fixture.url } },
+    "tasks-exchange": { auth: { use: ["agents"] }, upstream: { url: fixture.url, credentials: { tokenExchange } } },
   };
+  const auth: ConfigInput["auth"] = { authenticators: { staff, agents }, use: ["staff"] };
   pair = started.use(await openPair(redis.state, { auth, routes }));
 });
 afterAll(async () => started.disposeAsync());
@@ -78,9 +87,9 @@ async function askedBy(at: "one" | "two", route: string): Promise<Readonly<Recor
   return { ...question, requestState, inputResponses: { [name]: answer } };
 }
 
-async function taskOf(at: "one" | "two", route: string): Promise<unknown> {
+async function taskOf(at: "one" | "two", route: string, caller?: keyof typeof keys): Promise<unknown> {
   const call = { name: "confirm_delete", arguments: { filename: "a.txt" } };
-  const { taskId } = resultOf(await send(at, route, "tools/call", call));
+  const { taskId } = resultOf(await send(at, route, "tools/call", call, caller));
   expect(taskId).toBeTypeOf("string");
   return taskId;
 }
@@ -110,6 +119,14 @@ describe("a task that one gateway started", () => {
     await eventually(async () =>
       expect(resultOf(await send("one", route, "tasks/get", { taskId }))).toMatchObject({ status: "completed" }),
     );
+  });
+});
+
+describe("a task at a server that is called on behalf of users", () => {
+  it("is served through the other gateway with the token of its owner", async () => {
+    const taskId = await taskOf("one", "tasks-exchange", "agent");
+    const got = await send("two", "tasks-exchange", "tasks/get", { taskId }, "agent");
+    expect(got.json).toMatchObject({ result: { taskId } });
   });
 });
 

@@ -109,8 +109,10 @@ describe("the retry of a call that waits for input", () => {
 describe("a task that one gateway started", () => {
   it.each(["tasks-stdio", "tasks-http"])("is served through the other, for its owner alone: %s", async (route) => {
     const taskId = await taskOf("one", route);
-    const stolen = await send("two", route, "tasks/get", { taskId }, "bob");
-    expect(stolen.json).toMatchObject({ error: { message: "unknown task" } });
+    await eventually(async () => {
+      const stolen = await send("two", route, "tasks/get", { taskId }, "bob");
+      expect(stolen.json).toMatchObject({ error: { message: "unknown task" } });
+    });
     await eventually(async () =>
       expect(resultOf(await send("two", route, "tasks/get", { taskId }))).toMatchObject({ status: "input_required" }),
     );
@@ -137,7 +139,9 @@ describe("when the gateway that held them has gone", () => {
     await pair.one.gateway.close();
     const refused = await send("two", "single", "tools/call", retry);
     expect(refused.json).toMatchObject({ error: { data: { requestState: "foreign" } } });
-    expect(resultOf(await send("two", "tasks-http", "tasks/get", { taskId }))).toMatchObject({ taskId });
+    await eventually(async () =>
+      expect(resultOf(await send("two", "tasks-http", "tasks/get", { taskId }))).toMatchObject({ taskId }),
+    );
     const stolen = await send("two", "tasks-http", "tasks/get", { taskId }, "bob");
     expect(stolen.json).toMatchObject({ error: { message: "unknown task" } });
   });

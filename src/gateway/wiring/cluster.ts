@@ -79,7 +79,7 @@ export function createCluster(
   /** If the store is away again, this is done when it is back. */
   async function follow(work: Promise<void>): Promise<void> {
     await work.catch((error: unknown) => {
-      log.warn({ reason: GatewayError.from(error).message }, "could not exchange which sessions have ended");
+      log.warn({ reason: GatewayError.from(error).message }, "could not exchange what was missed while the store was away");
     });
   }
 
@@ -89,6 +89,7 @@ export function createCluster(
       : openRedisStore({ ...options, ...redis });
   }
 
+  const tasks = createSharedTasks({ node, log, wall: clock.wall, kept: deps.taskOwners, store: () => store });
   const member: ClusterMember | undefined =
     cluster === undefined
       ? undefined
@@ -103,7 +104,7 @@ export function createCluster(
             return store?.peers ?? noPeers;
           },
           ownerOf,
-          tasks: createSharedTasks({ node, log, wall: clock.wall, kept: deps.taskOwners, store: () => store }),
+          tasks,
         };
 
   return {
@@ -131,6 +132,7 @@ export function createCluster(
             if (isUp) {
               log.info({}, "the shared store is back");
               void follow(endings.tellMissed());
+              void follow(tasks.tellMissed());
             } else log.warn({ reason }, "the shared store is away");
           },
         },

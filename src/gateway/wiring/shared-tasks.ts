@@ -1,5 +1,6 @@
 import type { SharedStore, StartedTask } from "../../cluster/shared-store.ts";
 import { GatewayError } from "../../errors.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
 import type { TaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -15,15 +16,23 @@ export interface SharedTasksDeps {
   readonly store: () => SharedStore | undefined;
 }
 
+/** What the rest of the cluster uses of them. */
+export interface ToldTasks extends SharedTasks {
+  /** The store is back: others are told which tasks they have missed. */
+  tellMissed(): Promise<void>;
+}
+
 const maxKnown = 10_000;
 /** How long what another gateway has noted is used without asking again. */
 const knownMs = 10 * 60_000;
 const retryAfter = 2;
 
 /** Creates the owners of tasks that all gateways share. */
-export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksDeps): SharedTasks {
+export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksDeps): ToldTasks {
   const known = createTtlCache<StartedTask>(maxKnown, wall);
   const pending = new Set<Promise<void>>();
+  /** Tasks that began while the store was away or slow. */
+  const untold = new BoundedMap<string, { readonly owner: string; readonly until: number }>(maxKnown);
 
   return {
     get: (task) => known.get(task)?.owner ?? kept?.get(task),
@@ -34,8 +43,9 @@ export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksD
       const noted = store()
         ?.noteTask(task, { node, owner }, ttlMs)
         .catch((error: unknown) => {
+          untold.set(task, { owner, until });
           const reason = GatewayError.from(error).message;
-          log.warn({ reason }, "could not tell other gateways about a task; only this one serves it");
+          log.warn({ reason }, "only this gateway serves a task until the store is back");
         })
         .finally(() => {
           pending.delete(noted as Promise<void>);
@@ -54,6 +64,13 @@ export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksD
         }
       }
       return tasks.map((task) => known.get(task)?.node);
+    },
+    tellMissed: async () => {
+      for (const [task, { owner, until }] of untold) {
+        const ttlMs = until - wall();
+        if (ttlMs > 0) await store()?.noteTask(task, { node, owner }, ttlMs);
+        untold.delete(task);
+      }
     },
     whenNoted: () => (pending.size === 0 ? undefined : Promise.all(pending).then(() => {})),
   };

@@ -71,4 +71,22 @@ describe("a log that cannot be written", () => {
     // The exit of the test's own process must not wait for it again.
     state.code = "EPIPE";
   });
+
+  it("waits at the end of the process for a reader that takes little at a time", () => {
+    const turns = 20;
+    let taken = 0;
+    let isFull = false;
+    const destination = new BufferedDestination(2, {
+      write: () => {
+        // As a pipe that is full whenever its reader has not had its turn.
+        isFull = !isFull;
+        if (isFull) throw failing("EAGAIN");
+        taken++;
+        return 1;
+      },
+    });
+    destination.write("x".repeat(turns));
+    destination.end();
+    expect(taken).toBe(turns);
+  });
 });

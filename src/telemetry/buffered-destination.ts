@@ -18,8 +18,8 @@ export interface BufferedDestinationOptions {
 const defaultFlushAtLength = 8 * 1024;
 const defaultMaxLength = 1024 * 1024;
 const flushAfterMs = 100;
-/** How long the end of the process waits for a reader. */
-const lastFlushMs = 500;
+/** How long the end of the process waits for a reader that takes nothing, and for one that takes something now and then. */
+const lastFlushMs = { idle: 1000, all: 5000 };
 const pauseMs = 10;
 
 /** Nobody will ever read again. Any other error, such as a full disk or a full pipe, may pass. */
@@ -40,6 +40,8 @@ export class BufferedDestination implements LogDestination {
   #timer: NodeJS.Timeout | undefined;
   #isBlocked = false;
   #isGone = false;
+  /** When a reader that had stopped took something again. */
+  #tookAt = 0;
   #droppedNow = 0;
   /** Lines dropped so far. */
   dropped = 0;
@@ -81,9 +83,10 @@ export class BufferedDestination implements LogDestination {
 
   /** Writes what is buffered and waits a moment for a slow reader, because the process ends. */
   end(): void {
-    const deadline = performance.now() + lastFlushMs;
+    const deadline = performance.now() + lastFlushMs.all;
+    this.#tookAt = performance.now();
     this.flush();
-    while (this.#isBlocked && performance.now() < deadline) {
+    while (this.#isBlocked && performance.now() < Math.min(deadline, this.#tookAt + lastFlushMs.idle)) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs);
       this.flush();
     }
@@ -105,6 +108,7 @@ export class BufferedDestination implements LogDestination {
       }
       try {
         const written = this.#write(this.#rest);
+        if (this.#isBlocked) this.#tookAt = performance.now();
         this.#rest = written < this.#rest.length ? this.#rest.subarray(written) : undefined;
       } catch (error) {
         const code = error instanceof Error && "code" in error ? error.code : undefined;

@@ -54,7 +54,7 @@ export interface PreformattedLog {
 
 /** The logger of a process. */
 export interface RootLogger extends Logger {
-  /** Writes what is buffered, synchronously; waits half a second at most for a slow reader. */
+  /** Writes what is buffered, synchronously; waits a second for a reader, five for a slow one. */
   flush(): void;
   /** Changes the least severe level that is written. */
   setLevel(level: LogLevel): void;

@@ -79,7 +79,10 @@ export function createCluster(
   /** If the store is away again, this is done when it is back. */
   async function follow(work: Promise<void>): Promise<void> {
     await work.catch((error: unknown) => {
-      log.warn({ reason: GatewayError.from(error).message }, "could not exchange what was missed while the store was away");
+      log.warn(
+        { reason: GatewayError.from(error).message },
+        "could not exchange what was missed while the store was away",
+      );
     });
   }
 

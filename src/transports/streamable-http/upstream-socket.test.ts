@@ -53,6 +53,14 @@ it("writes nothing before the end of the turn, and later parts behind the first"
   expect(String(await received)).toBe(`${head(5)}first\r\n5\r\nlater`);
 });
 
+it("loses no request if another follows in the same turn", async () => {
+  const { socket, received } = await open();
+  for (const body of ["one", "two", "three"]) send(socket, Buffer.from(body));
+  await new Promise(setImmediate);
+  socket.end();
+  expect(String(await received)).toBe(`${head(3)}one${head(3)}two${head(5)}three`);
+});
+
 it("writes a head without a body at once", async () => {
   const { socket, received } = await open();
   socket.write("GET /mcp HTTP/1.1\r\n\r\n", "latin1");

@@ -41,6 +41,8 @@ function writeRequest(this: UpstreamSocket, ...args: unknown[]): boolean {
     this[unread] = nothing;
     // Corked: its body follows at once.
     if (this.writableCorked > 0) {
+      // Answered before it was sent: an upstream may speak first.
+      if (before !== undefined) Socket.prototype.write.call(this, before, "latin1");
       this[unsent] = chunk;
       return true;
     }

@@ -34,7 +34,12 @@ export function openAdmin(
 ): OpenAdmin {
   const { clock, setTimer, log, metrics, noteRefusal } = context;
   const { signIn: oidc, publicUrl } = running().admin || {};
-  const signIn = createSignIn(options.adminToken ?? createAdminToken(), { clock, setTimer, ended: cluster.ended });
+  const signIn = createSignIn(options.adminToken ?? createAdminToken(), {
+    clock,
+    setTimer,
+    ended: cluster.ended,
+    roles: oidc === undefined ? "" : JSON.stringify([oidc.issuer, oidc.clientId, oidc.roleClaim, oidc.roles]),
+  });
   const note: NoteAction = ({ name, subject }, action, fields = {}) => {
     const all = { caller: name, ...(subject === undefined ? {} : { subject }), ...fields };
     log.info(all, action);

@@ -21,7 +21,7 @@ afterAll(async () => {
 /** The cookie of somebody who may only look; the key of cookies is made of the gateway's token. */
 function viewerCookie(host: string): string {
   const ended = { add: () => {}, has: () => false, close: () => {} };
-  const signIn = createSignIn(admin.token, { clock: { wall: Date.now }, setTimer: () => () => {}, ended });
+  const signIn = createSignIn(admin.token, { clock: { wall: Date.now }, setTimer: () => () => {}, ended, roles: "" });
   const viewer = { name: "vera", rights: ["view"] } as const;
   return signIn.start(viewer, { headers: { host }, isSecure: false }, 60_000).split(";")[0] ?? "";
 }

@@ -13,9 +13,9 @@ const hour = 3_600_000;
 const wallStart = 1_000_000;
 
 /** A sign-in with time of its own. */
-function at(ended = openEndedSessions(undefined, () => 0), own = token, start = wallStart) {
+function at(ended = openEndedSessions(undefined, () => 0), own = token, start = wallStart, roles = "") {
   const time = createFakeTime(start);
-  return { ...time, ended, signIn: createSignIn(own, { ...time, ended }) };
+  return { ...time, ended, signIn: createSignIn(own, { ...time, ended, roles }) };
 }
 
 function cookieOf(setCookie: string | undefined): string {
@@ -50,6 +50,14 @@ describe("signing in to the console", () => {
     const cookie = cookieOf(before.signIn.redeem(createTicket(token, wallStart), place));
     expect(await after.signIn.callerOf({ ...headers, cookie })).toMatchObject(owner);
     expect(await other.signIn.callerOf({ ...headers, cookie })).toBeUndefined();
+  });
+
+  it("takes no cookie with rights that were given by other roles", async () => {
+    const [before, after, changed] = ["a", "a", "b"].map((roles) => at(undefined, token, wallStart, roles).signIn);
+    const cookie = cookieOf(before?.start({ name: "ann", rights: ["view", "operate"] }, place, hour));
+    expect(await after?.callerOf({ ...headers, cookie })).toMatchObject({ name: "ann" });
+    expect(await changed?.callerOf({ ...headers, cookie })).toBeUndefined();
+    expect(changed?.redeem(createTicket(token, wallStart), place)).toBeDefined();
   });
 
   it("takes no ticket from before a restart, because nobody knows any more whether it was used", () => {

@@ -1,4 +1,4 @@
-import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import * as z from "zod";
 
@@ -86,17 +86,19 @@ export interface SignInDeps {
   readonly clock: Pick<Clock, "wall">;
   readonly setTimer: SetTimer;
   readonly ended: EndedSessions;
+  /** Who may sign in and do what, as a text: rights are in the cookie, so a session ends when they are given otherwise. */
+  readonly roles: string;
 }
 
 /**
- * Creates the sign-in of one gateway. Cookies are signed with a key made of the token, so they outlive a restart of a
+ * Creates the sign-in of one gateway. Cookies are signed with a key made of token and roles, so they outlive a restart of a
  * gateway whose token is kept in a file, and so does the list of sessions that have ended. Tickets do not: which of them
  * were used is known to this process only.
  */
-export function createSignIn(token: string, { clock: { wall }, setTimer, ended }: SignInDeps): SignIn {
+export function createSignIn(token: string, { clock: { wall }, setTimer, ended, roles }: SignInDeps): SignIn {
   const key = keyOf(token);
   const digest = hash("sha256", token, "buffer");
-  const cookies = createCookies(key);
+  const cookies = createCookies(createHmac("sha256", key).update(`roles ${roles}`).digest());
   /** Used tickets, with the time at which they expire. */
   const used = new Map<string, number>();
   const startedAt = wall();

@@ -31,7 +31,7 @@ export interface CliProcess {
 
 const stderrLinesKept = 20;
 /** How long to read output after the exit: a child of the CLI may hold the pipe open for ever. */
-const drainMs = 500;
+const drainMs = 2000;
 
 /** Starts the CLI. */
 export function startCliProcess(options: CliProcessOptions): CliProcess {

@@ -22,8 +22,8 @@ export function cutError(): GatewayError {
   );
 }
 
-/** How long the last answers may take to be written. */
-const flushMs = 1000;
+/** How long the last answers may take to be written: clients of a busy machine read late. */
+const flushMs = 3000;
 
 /**
  * Brings everything that clients wait for to its end: as usual within the grace period, after that with an error. The

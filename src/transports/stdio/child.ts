@@ -71,7 +71,7 @@ const defaultQueueBytes = 1024 * 1024;
 const defaultGraceMs = 2000;
 const outputClosed: StopCause = { isOurs: false, text: "closed its output and was stopped" };
 /** How long to read what an exited process has left in its pipes; a descendant may hold the other end open. */
-const drainMs = 1000;
+const drainMs = 3000;
 
 /**
  * Starts a server in its own process group and returns the channel to it, or rejects with a GatewayError. `events.closed`

@@ -171,6 +171,7 @@ describe("signing in to the console by OpenID Connect", () => {
     const json = { ...copy.headers, "content-type": "application/json" };
     const sent = { method: "POST", headers: json, body: replay };
     expect((await exchange(`${opened.root}/policy/replay`, sent)).status).toBe(403);
+    expect((await exchange(`${opened.root}/holds/events?filter=tool:add%20request:22`, copy)).status).toBe(403);
     await using hold = await opened.stream("/holds/events?filter=tool:add%20~q");
     await nextMessage(hold);
     await using client = await opened.connect();

@@ -8,6 +8,7 @@ import { messageBytes } from "../../../protocol/message.ts";
 import { metadataOf } from "../../../protocol/metadata.ts";
 import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint, defineEventStream } from "../endpoint.ts";
+import { conditionOf } from "../filter-query.ts";
 import type { Caller } from "../sign-in/sign-in.ts";
 import { nothing } from "../schemas.ts";
 
@@ -92,8 +93,10 @@ export const followHolds = defineEventStream({
   }),
   events: { open: z.strictObject({ held: z.array(held) }), held, released },
   handle: async ({ query, signal, caller }, deps, sink) => {
-    const { heldMessages, holds, note } = deps;
+    const { heldMessages, holds, note, clock } = deps;
     const { filter, timeout: timeoutMs, onTimeout } = query;
+    // What is held tells what a filter has found in it.
+    conditionOf(filter, clock.wall(), caller);
     const toView = viewFor(caller, deps);
     const hold = filter === undefined ? undefined : await holds.open({ filter, timeoutMs, onTimeout });
     if (hold?.ok === false) throw new GatewayError("invalid_params", hold.problem);

@@ -28,6 +28,7 @@ export default defineConfig({
           // A folder of this run: recordings of an older format would not be taken.
           env: { XDG_DATA_HOME: join(tmpdir(), `headgate-e2e-${process.pid}`) },
           include: ["test/e2e/**/*.test.ts"],
+          setupFiles: ["test/support/fixed-seed.ts"],
           ...e2eLimits,
         },
       },

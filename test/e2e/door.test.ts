@@ -174,11 +174,17 @@ describe("requests that are refused at the door", () => {
   it("cannot flood log or recording", async () => {
     using folder = temporaryFolder();
     await using gateway = await start(folder);
-    for (let count = 0; count < 60; count++) await exchange(`${gateway.origin}/nothing/${count}`);
+    const sent = Array.from({ length: 60 }, async (_, index) => exchange(`${gateway.origin}/nothing/${index}`));
+    await Promise.all(sent);
     await gateway.process.stop();
-    expect(gateway.process.output()).toMatch(/"repeats":50,"msg":"more requests refused for the same reason"/u);
+    const lines = jsonLines<{ readonly code?: string; readonly repeats?: number }>(gateway.process.output()).filter(
+      ({ code }) => code === "not_found",
+    );
+    // Ten of each time window and the sum of the others; a busy machine may need a second window.
+    expect(lines.reduce((sum, { repeats = 1 }) => sum + repeats, 0)).toBe(sent.length);
+    expect(lines.length).toBeLessThan(sent.length / 2);
     const { output } = await headgate("traffic", "kind:http", "--json", "-s", folder.at("traffic.sqlite"));
-    expect(jsonLines(output)).toHaveLength(11);
+    expect(jsonLines(output)).toHaveLength(lines.length);
   });
 });
 

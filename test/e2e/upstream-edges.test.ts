@@ -258,7 +258,7 @@ describe("`connections`", () => {
     });
     await using gateway = await openGateway({
       upstream: { url: upstream.url, era: "modern", connections: 1 },
-      timeouts: { tool: "500ms" },
+      timeouts: { tool: "2s" },
     });
     const call = async (id: string, method = "tools/call") =>
       postModern(gateway.url, modernRequest(id, method, { name: "any", arguments: {} }));

@@ -38,6 +38,13 @@ describe("secrets that change", () => {
     secrets.replace(createSecrets(["third-one"]));
     expect(secrets.redact("a first-one second-one third-one")).toBe(`a first-one ${mask} ${mask}`);
   });
+
+  it("are taken out for as long as a part of their configuration is in use", () => {
+    const secrets = createReloadableSecrets(createSecrets(["first-one"]));
+    for (const next of ["second-one", "third-one", "fourth-one"]) secrets.replace(createSecrets([next]), true);
+    expect(secrets.redact("a first-one second-one third-one fourth-one")).toBe(`a ${mask} ${mask} ${mask} ${mask}`);
+    expect(inspect(secrets, { depth: null, showHidden: true })).not.toContain("first-one");
+  });
 });
 
 describe("a configuration that is shown", () => {

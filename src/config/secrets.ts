@@ -13,6 +13,14 @@ export interface Secrets {
   readonly redact: (text: string) => string;
 }
 
+/** Kept apart, so that they do not show when what masks them is printed. */
+const valuesOf = new WeakMap<Secrets, ReadonlySet<string>>();
+
+/** Masks the secrets of both. */
+export function joinSecrets(one: Secrets, other: Secrets): Secrets {
+  return createSecrets([one, other].flatMap((secrets) => [...(valuesOf.get(secrets) ?? [])]));
+}
+
 /** Creates a mask for some secrets. */
 export function createSecrets(values: Iterable<string>): Secrets {
   const whole = new Set([...values].filter((value) => value !== ""));
@@ -24,7 +32,7 @@ export function createSecrets(values: Iterable<string>): Secrets {
     })
     // Longest first: a secret may contain another.
     .toSorted((one, other) => other.length - one.length);
-  return {
+  const secrets: Secrets = {
     redact(text) {
       if (whole.size === 0) return text;
       if (whole.has(text)) return mask;
@@ -33,12 +41,17 @@ export function createSecrets(values: Iterable<string>): Secrets {
       return clean;
     },
   };
+  valuesOf.set(secrets, whole);
+  return secrets;
 }
 
 /** Secrets that change when the configuration is reloaded. */
 export interface ReloadableSecrets extends Secrets {
-  /** Masks these from now on, and the previous ones too: requests that use them may still run. */
-  replace(next: Secrets): void;
+  /**
+   * Masks these from now on, and the previous ones too: requests that use them may still run. Where a part of the previous
+   * configuration stays in use until a restart, so do its secrets.
+   */
+  replace(next: Secrets, areKept?: boolean): void;
 }
 
 /** Masks the secrets of the current and of the previous configuration. */
@@ -47,10 +60,10 @@ export function createReloadableSecrets(first: Secrets): ReloadableSecrets {
   let before = first;
   return {
     redact: (text) => (before === current ? current.redact(text) : before.redact(current.redact(text))),
-    replace: (next) => {
+    replace: (next, areKept = false) => {
       if (next === current) return;
       before = current;
-      current = next;
+      current = areKept ? joinSecrets(current, next) : next;
     },
   };
 }

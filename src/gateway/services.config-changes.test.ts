@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { localConfig } from "../../test/support/local-gateway.ts";
+import { createSecrets } from "../config/secrets.ts";
 import { createDemoServer } from "../demo/server.ts";
 import { compareConfigs } from "./services.ts";
 
@@ -65,6 +66,19 @@ describe("a comparison of configurations", () => {
     expect(needsRestart).toEqual(["routes.one.upstream.url"]);
     expect(applicable.routes["one"]).toEqual({ ...next.routes["one"], upstream: before.routes["one"]?.upstream });
     expect(applicable.routes["two"]).toEqual(next.routes["two"]);
+  });
+
+  it.each([
+    [true, "a (secret) (secret)"],
+    [false, "a old-secret (secret)"],
+  ])("masks the secrets of what stays in use until a restart: %s", (keepServers, expected) => {
+    const withSecret = (url: string, secret: string) => ({
+      ...localConfig({ upstream: { url } }),
+      secrets: createSecrets([secret]),
+    });
+    const before = withSecret("http://localhost:1/mcp", "old-secret");
+    const { applicable } = compareConfigs(before, withSecret("http://localhost:2/mcp", "new-secret"), keepServers);
+    expect(applicable.secrets.redact("a old-secret new-secret")).toBe(expected);
   });
 
   it("does not take the beginning of a name for the name", () => {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { SubjectTokens } from "../auth/upstream-credentials.ts";
 import type { Config } from "../config/config.ts";
-import { createReloadableSecrets } from "../config/secrets.ts";
+import { createReloadableSecrets, joinSecrets, type ReloadableSecrets } from "../config/secrets.ts";
 import { systemClock, systemTimer } from "../core/exchange.ts";
 import { composeInterceptors } from "../core/interceptors/compose.ts";
 import { HeldMessages } from "../core/interceptors/held-messages.ts";
@@ -60,10 +60,11 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   let lostRecords = 0;
   const clock = systemClock;
   const setTimer = systemTimer;
-  const { log, follow } = openLog(config, options.log);
+  const secrets = createReloadableSecrets(config.secrets);
+  const { redact } = secrets;
+  const { log, follow } = openLog(config, options.log, secrets);
   // First, because it can fail while nothing else is open.
   const driftGuard = openDriftGuard(config.drift, { log, clock });
-  const redact = (text: string): string => running().secrets.redact(text);
   const state = openState(config.state, { log, clock });
   const subjectTokens: SubjectTokens = new WeakMap();
   const cluster = createCluster(config, { ...state, subjectTokens, log, clock, setTimer });
@@ -159,14 +160,20 @@ function logFault(log: Logger, { interceptor, exchange, phase, outcome, reason, 
 }
 
 /** A logger that was passed in belongs to its owner; one of our own follows the configuration. */
-function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
-  if (given !== undefined) return { log: given, follow: () => {} };
-  const secrets = createReloadableSecrets(config.secrets);
+function openLog(
+  config: Config,
+  given: Logger | undefined,
+  secrets: ReloadableSecrets,
+): { log: Logger; follow: (next: Config) => void } {
+  const mask = (next: Config): void => {
+    secrets.replace(next.secrets);
+  };
+  if (given !== undefined) return { log: given, follow: mask };
   const log = createLogger({ level: config.log.level, pretty: false, redact: createLogRedaction(secrets.redact) });
   return {
     log,
     follow: (next) => {
-      secrets.replace(next.secrets);
+      mask(next);
       log.setLevel(next.log.level);
     },
   };
@@ -210,11 +217,16 @@ export function compareConfigs(running: Config, next: Config, keepServers = fals
   const { host, port, unixSocket, socketMode, tls } = running.listen;
   const kept = keepServers ? Object.keys(running.routes) : [];
   const unchanged = [...fixed, ...kept.flatMap((name) => serverKeys.map((key) => `routes.${name}.${key}`))];
+  const needsRestart = paths.filter((path) =>
+    unchanged.some((start) => path === start || path.startsWith(`${start}.`)),
+  );
   return {
     paths,
-    needsRestart: paths.filter((path) => unchanged.some((start) => path === start || path.startsWith(`${start}.`))),
+    needsRestart,
     applicable: {
       ...next,
+      // What stays as it is until then goes on with its secrets.
+      secrets: needsRestart.length === 0 ? next.secrets : joinSecrets(running.secrets, next.secrets),
       routes: keepServers ? withServersOf(running, next) : next.routes,
       listen: { ...next.listen, host, port, unixSocket, socketMode, tls },
       admin: running.admin,

@@ -66,7 +66,7 @@ export function followConfig(options: FollowConfigOptions): Disposable {
       refuse(result.config.secrets.redact(outcome.problem));
       return;
     }
-    secrets.replace(result.config.secrets);
+    secrets.replace(result.config.secrets, outcome.needsRestart.length > 0);
     log.setLevel(result.config.log.level);
     tell(outcome.changed, outcome.needsRestart);
     if (loaded.isFresh) log.info({ files: [...interceptors.files].join(", ") }, "interceptors loaded");

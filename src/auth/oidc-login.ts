@@ -69,7 +69,10 @@ export function createOidcLogin(options: OidcLoginOptions): OidcLogin {
       const tokens = await redeem(code, flow, redirectUri, document, options);
       const claims = await verifyIdToken(tokens.idToken, flow, options);
       if (options.isEnough(claims)) return claims;
-      return { ...(await userInfo(tokens.accessToken, claims, document, options)), ...claims };
+      const more = await userInfo(tokens.accessToken, claims, document, options);
+      // What is verified is the address beside it, so both come from one place.
+      const { email, email_verified } = more["email_verified"] === undefined ? claims : more;
+      return { ...more, ...claims, email, email_verified };
     },
   };
 }

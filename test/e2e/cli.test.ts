@@ -59,7 +59,7 @@ describe("the headgate command", () => {
     await using gateway = await startGateway(["run", "--port", "0"]);
     const { exitCode, stdout } = await headgate(["call", "add", "a=2", "b=40", "--url", gateway.url]);
     expect([exitCode, stdout]).toEqual([0, expect.stringContaining("42")]);
-    expect(gateway.process.output()).toContain("call add a=2 b=40");
+    expect(gateway.process.output()).toContain(`call ${gateway.url} add a=2 b=40`);
     const unknown = await headgate(["call", "ad", "--url", gateway.url]);
     expect(unknown.exitCode).toBe(5);
     expect(unknown.stderr).toContain("add");

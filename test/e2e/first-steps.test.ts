@@ -55,11 +55,11 @@ describe("the welcome", () => {
     symlinkSync(headgateBin, installed);
     await using direct = await startProcess([process.execPath, installed, "run", "--port", "0"], { cwd: folder.path });
     await direct.waitForLine(/Ctrl\+C/u);
-    expect(direct.output()).toContain("    npx headgate call add a=2 b=40");
+    expect(direct.output()).toMatch(/^ {4}npx headgate call http:\S+ add a=2 b=40$/mu);
     const scripted = { npm_package_name: "headgate", npm_command: "run", npm_lifecycle_event: "start" };
     await using script = await startGateway(["run", "--port", "0"], { env: scripted });
     await script.process.waitForLine(/Ctrl\+C/u);
-    expect(script.process.output()).toContain("    npm run -s headgate -- call add a=2 b=40");
+    expect(script.process.output()).toContain(`    npm run -s headgate -- call ${script.url} add a=2 b=40`);
   });
 });
 

@@ -84,7 +84,7 @@ describe("what is logged, and where", () => {
       "Upgrade",
       "unreachable",
       "--access-only",
-      "cut off",
+      "Kong then cancels them",
       "taking the socket",
       "stopped",
     ]) {

@@ -36,6 +36,8 @@ interface Listen {
   members: ListeningMember[];
   readonly wanted: Readonly<Record<string, unknown>>;
   readonly honoured: HonouredFilter;
+  /** Whether the lists are known as they were before the client was told that it will hear of changes. */
+  isRemembered: boolean;
   isAcknowledged: boolean;
 }
 
@@ -113,6 +115,7 @@ export class Listens {
         uris: [],
         tasks: [],
       },
+      isRemembered: false,
       isAcknowledged: false,
     };
     listen.members = [...filters].map(([member, filter]) => partOf(listen, member, filter));
@@ -128,8 +131,7 @@ export class Listens {
         else reject(cancelledError(reason));
       });
       for (const part of listen.members) this.#start(part);
-      for (const key of listen.honoured.lists) void listen.changes.remember(listKeys[key] ?? "");
-      if (listen.members.length === 0) this.#acknowledge(listen);
+      void this.#remember(listen);
     });
   }
 
@@ -277,7 +279,14 @@ export class Listens {
   #checkAcknowledged(listen: Listen): void {
     const isWaiting = ({ exchange, isAcknowledged }: ListeningMember): boolean =>
       exchange !== undefined && !isAcknowledged;
-    if (!listen.members.some(isWaiting)) this.#acknowledge(listen);
+    if (listen.isRemembered && !listen.members.some(isWaiting)) this.#acknowledge(listen);
+  }
+
+  /** Before the acknowledgement: a change that the client makes after it must not be taken for what was there before. */
+  async #remember(listen: Listen): Promise<void> {
+    await Promise.all([...listen.honoured.lists].map((key) => listen.changes.remember(listKeys[key] ?? "")));
+    listen.isRemembered = true;
+    this.#checkAcknowledged(listen);
   }
 
   /** MCP 2026-07-28, Subscriptions: the first message says which part of the filter is honoured. */

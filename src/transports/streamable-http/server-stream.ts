@@ -25,7 +25,7 @@ const maxRetryMs = 30_000;
  * accepted the stream is lost, so one that sends headers at once is given time to do so on a busy machine; a server that
  * sends none before its first event would only cost its clients the wait.
  */
-const openTimeoutMs = { unknown: 2000, prompt: 5000, silent: 50 } as const;
+const openTimeoutMs = { unknown: 500, prompt: 5000, silent: 50 } as const;
 const openingOf = new WeakMap<HttpEndpoint, "prompt" | "silent">();
 
 /**
@@ -51,7 +51,7 @@ export function openServerStream(
   const stopWaiting = isWaiting
     ? setTimer(openTimeoutMs[openingOf.get(endpoint) ?? "unknown"], () => {
         isWaiting = false;
-        if (!openingOf.has(endpoint)) openingOf.set(endpoint, "silent");
+        openingOf.set(endpoint, "silent");
         opened.resolve();
       })
     : undefined;
@@ -103,6 +103,12 @@ export function openServerStream(
       {
         onHeaders: (status, headers) => {
           if (isWaiting) openingOf.set(endpoint, "prompt");
+          else if (once === undefined) {
+            // Late, but before an event or the end: the machine was busy, the server is not silent.
+            setTimer(0, () => {
+              if (!sawEvents && reader !== undefined) openingOf.set(endpoint, "prompt");
+            });
+          }
           settleOpened();
           isAvailable =
             (status === 200 && isEventStreamResponse(headers)) || mayRetryCredentials(status, credentialHeaders);

@@ -1,8 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { runTool } from "./tool.ts";
 
 const cwd = import.meta.dirname;
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
 
 describe("runTool", () => {
   it("returns exit code and both outputs", async () => {
@@ -15,6 +19,13 @@ describe("runTool", () => {
   it("runs the Node of the package, whatever the machine has", async () => {
     const { output } = await runTool(["node", "--version"], { cwd });
     expect(output).toBe(process.version);
+  });
+
+  it("does not tell a command which npm script runs it, but how npm is configured", async () => {
+    for (const name of ["npm_package_name", "npm_lifecycle_event", "npm_command", "npm_config_cache"])
+      vi.stubEnv(name, "set");
+    const script = `console.log(Object.keys(process.env).filter((name) => process.env[name] === "set").join())`;
+    expect((await runTool(["node", "--eval", script], { cwd })).output).toBe("npm_config_cache");
   });
 
   it("reports a command that does not exist as failed", async () => {

@@ -28,7 +28,7 @@ export async function runTool(command: readonly [string, ...string[]], options: 
   const child = spawn(name, args, {
     cwd: options.cwd,
     env: {
-      ...process.env,
+      ...withoutNpmScript(process.env),
       PATH: `${binaries}${delimiter}${process.env["PATH"] ?? ""}`,
       NO_COLOR: "1",
       FORCE_COLOR: undefined,
@@ -49,4 +49,11 @@ export async function runTool(command: readonly [string, ...string[]], options: 
     finish({ exitCode: code ?? 1, output: `${Buffer.concat(chunks).toString("utf8").trimEnd()}${ended}` });
   });
   return promise;
+}
+
+/** Our programs print the command that started them, so whether `npm test` runs them must make no difference. */
+function withoutNpmScript(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => !/^npm_(?:package_|lifecycle_|command$)/u.test(name)),
+  );
 }

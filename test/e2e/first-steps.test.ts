@@ -53,7 +53,12 @@ describe("the welcome", () => {
     mkdirSync(join(folder.path, "node_modules/.bin"), { recursive: true });
     const installed = join(folder.path, "node_modules/.bin/headgate");
     symlinkSync(headgateBin, installed);
-    await using direct = await startProcess([process.execPath, installed, "run", "--port", "0"], { cwd: folder.path });
+    // The tests themselves may run under npm.
+    const env = { npm_package_name: undefined, npm_command: undefined, npm_lifecycle_event: undefined };
+    await using direct = await startProcess([process.execPath, installed, "run", "--port", "0"], {
+      cwd: folder.path,
+      env,
+    });
     await direct.waitForLine(/Ctrl\+C/u);
     expect(direct.output()).toMatch(/^ {4}npx headgate call http:\S+ add a=2 b=40$/mu);
     const scripted = { npm_package_name: "headgate", npm_command: "run", npm_lifecycle_event: "start" };

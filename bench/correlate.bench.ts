@@ -5,7 +5,7 @@ import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../sr
 import { parse } from "../src/protocol/parse.ts";
 import { type Correlator, createCorrelator } from "../src/sessions/pending/correlator.ts";
 import type { OpenResult, ScopeDescriptor } from "../src/sessions/pending/entry.ts";
-import { defaultTtl } from "../src/sessions/pending/method-rules.ts";
+import { defaultTtl } from "../test/support/correlation.ts";
 import { defaultCorrelationLimits } from "../src/sessions/pending/limits.ts";
 import { measure, median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";

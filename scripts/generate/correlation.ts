@@ -5,9 +5,9 @@ import {
   type Transition,
   transitions,
 } from "../../src/sessions/pending/states.ts";
+import { timeoutsConfig } from "../../src/config/limits.ts";
 import { outcomes } from "../../src/core/outcomes.ts";
 import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
-import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 
 const answers: Readonly<Record<ResponseMatch, string>> = {
@@ -127,17 +127,18 @@ function stateRow(name: CorrelationState): string {
 }
 
 function limitRows(limits: typeof defaultCorrelationLimits): string[] {
+  const timeouts = timeoutsConfig.parse({});
   const rows: readonly (readonly [string, string])[] = [
-    ["inactivity timeout: lists, handshake, other lookups", duration(defaultTtl.quickMs)],
-    ["inactivity timeout: tools and unknown methods", duration(defaultTtl.toolMs)],
-    ["inactivity timeout: requests that a person answers", duration(defaultTtl.humanMs)],
-    ["hard limit", duration(defaultTtl.hardMs)],
+    ["inactivity timeout: lists, handshake, other lookups", duration(timeouts.quick)],
+    ["inactivity timeout: tools and unknown methods", duration(timeouts.tool)],
+    ["inactivity timeout: requests that a person answers", duration(timeouts.human)],
+    ["hard limit", duration(timeouts.hard)],
     ["open requests in one scope", String(limits.perScope)],
     ["open requests in total", String(limits.total)],
     ["extra slots for handshake, ping and `tasks/cancel`", String(limits.reserved)],
     ["characters of an id or a progress token", String(limits.idLength)],
     ["ended requests remembered", `${limits.tombstones}, for ${duration(limits.tombstoneMs)}`],
-    ["operations waiting for a client's input", `${limits.operations}, for ${duration(defaultTtl.humanMs)}`],
+    ["operations waiting for a client's input", `${limits.operations}, for ${duration(timeouts.human)}`],
     ["retries of one operation", String(limits.rounds)],
   ];
   return rows.map(([what, value]) => `| ${what} | ${value} |`);

@@ -2,9 +2,18 @@ import type { Clock, SetTimer } from "../../src/core/exchange.ts";
 import type { ErrorMessage, RequestId } from "../../src/protocol/message.ts";
 import { type Correlator, createCorrelator } from "../../src/sessions/pending/correlator.ts";
 import type { CorrelationEntry, OpenResult } from "../../src/sessions/pending/entry.ts";
-import { defaultTtl, type TtlOptions } from "../../src/sessions/pending/method-rules.ts";
+import type { TtlOptions } from "../../src/sessions/pending/method-rules.ts";
 import { type CorrelationLimits, defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 import { messageOf } from "./messages.ts";
+
+/** The timeouts of a gateway that configures none. */
+export const defaultTtl: TtlOptions = {
+  quickMs: 30_000,
+  toolMs: 5 * 60_000,
+  humanMs: 30 * 60_000,
+  hardMs: 60 * 60_000,
+  tools: {},
+};
 
 /** Time that jumps: timers fire once after the jump, as on a machine that slept, and wall time goes its own way. */
 export interface JumpingTime {

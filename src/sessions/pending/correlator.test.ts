@@ -2,10 +2,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
+import { createCorrelationBench, defaultTtl, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { ScopeDescriptor, RequestDirection } from "./entry.ts";
-import { defaultTtl } from "./method-rules.ts";
 import { defaultCorrelationLimits } from "./limits.ts";
 
 const up = "client-to-server";

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { requestOf } from "../../../test/support/messages.ts";
-import { createMethodRules, defaultTtl, methodLabels } from "./method-rules.ts";
+import { defaultTtl } from "../../../test/support/correlation.ts";
+import { createMethodRules, methodLabels } from "./method-rules.ts";
 
 const minute = 60_000;
 

@@ -16,14 +16,6 @@ export interface TtlOptions {
   readonly tools: Readonly<Record<string, number>>;
 }
 
-export const defaultTtl: TtlOptions = {
-  quickMs: 30_000,
-  toolMs: 5 * 60_000,
-  humanMs: 30 * 60_000,
-  hardMs: 60 * 60_000,
-  tools: {},
-};
-
 /** What correlation needs to know about a method, looked up once per request. */
 export interface MethodRules {
   /** The method if some revision defines it, else `other`: a metric label. */

@@ -1,9 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { createCorrelationBench, createJumpingTime, openedEntry } from "../../../test/support/correlation.ts";
+import {
+  createCorrelationBench,
+  createJumpingTime,
+  defaultTtl,
+  openedEntry,
+} from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { ScopeDescriptor } from "./entry.ts";
 import { PendingRequests } from "./pending-requests.ts";
-import { defaultTtl } from "./method-rules.ts";
 import { defaultCorrelationLimits } from "./limits.ts";
 import { RequestScope } from "./correlator.ts";
 

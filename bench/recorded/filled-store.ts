@@ -1,5 +1,6 @@
-import type { CaptureRecord, Frame } from "../../src/recorder/contract.ts";
+import type { Frame } from "../../src/recorder/contract.ts";
 import type { RecordStore } from "../../src/recorder/store/store-contract.ts";
+import { captureRecord } from "../../test/support/recording.ts";
 
 /** When the recorded traffic begins. */
 export const began = Date.UTC(2026, 10, 1);
@@ -7,18 +8,7 @@ export const began = Date.UTC(2026, 10, 1);
 const batch = 1000;
 
 /** The run that recorded it. */
-export const capture: CaptureRecord = {
-  id: "bench",
-  format: 1,
-  writer: "bench",
-  startedAt: began,
-  frames: 0,
-  bytes: 0,
-  lost: 0,
-  omitted: 0,
-  redacted: 0,
-  rules: [],
-};
+export const capture = captureRecord("bench", { format: 1, writer: "bench", startedAt: began });
 
 /** Fills a store with so many calls. */
 export async function fillStore(store: RecordStore, exchanges: number): Promise<void> {

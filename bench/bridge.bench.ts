@@ -61,7 +61,7 @@ async function bridgedRows(rig: Rig, { url }: Server, era: CallEra, other: CallE
  */
 async function parkedRow(rig: Rig, { url }: Server): Promise<BenchRow> {
   await using generator = rig.startGenerator();
-  const limits = { suspendedCalls: 5000, suspendedCallsPerPrincipal: 5000 };
+  const limits = { suspendedCalls: 5000, suspendedCallsPerPrincipal: 5000, pendingPerPrincipal: 5000 };
   await using gateway = await startGateway(rig, { url, era: "legacy" }, "warn", { limits });
   const parked = await costOfMore(gateway, async (calls) => {
     await generator.run({ kind: "park", target: { url: gateway.url, era: "modern" }, calls });

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { systemClock } from "../src/core/exchange.ts";
-import { createDecisionLog } from "../src/gateway/wiring/decision-log.ts";
+import { createDecisionLog } from "../src/gateway/wiring/policy.ts";
 import type { Handler } from "../src/core/pipeline.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/cel/config.ts";

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 
 import type { Page } from "playwright-core";
 
-import { openConsoleTraffic } from "../test/support/console.ts";
+import { goTo, openConsoleTraffic } from "../test/support/console-places.ts";
 import { startChromium } from "../test/support/chromium.ts";
 
 const [given, ...options] = process.argv.slice(2).toSorted((one) => (one.startsWith("--") ? 1 : -1));
@@ -19,6 +19,7 @@ const looks = [
   { name: "wide", width: 1280, height: 800, colorScheme: "light" },
   { name: "dark", width: 1280, height: 800, colorScheme: "dark" },
   { name: "narrow", width: 380, height: 760, colorScheme: "light" },
+  { name: "narrow-dark", width: 380, height: 760, colorScheme: "dark" },
 ] as const;
 
 await using traffic = await openConsoleTraffic();
@@ -28,12 +29,11 @@ for (const { name, width, height, colorScheme } of looks) {
   const page = await context.newPage();
   await page.goto(traffic.signInUrl());
   await page.getByRole("navigation", { name: "Views" }).waitFor();
-  for (const { view, path, ready } of traffic.places) {
-    await page.goto(`${traffic.consoleUrl}#/${path}`);
-    await page.getByText(ready).first().waitFor();
-    await page.screenshot({ path: join(folder, `${view}-${name}.png`) });
-    console.log(`${view}-${name}.png`);
-    const picture = documented[`${view}-${name}`];
+  for (const place of traffic.places) {
+    await goTo(page, traffic.consoleUrl, place);
+    await page.screenshot({ path: join(folder, `${place.name}-${name}.png`) });
+    console.log(`${place.name}-${name}.png`);
+    const picture = documented[`${place.name}-${name}`];
     if (isForDocs && picture !== undefined) await writeSmall(page, `docs/images/${picture}.webp`);
   }
   await context.close();

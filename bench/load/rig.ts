@@ -49,6 +49,8 @@ export interface Rig extends Disposable {
   readonly secondBaseline: readonly string[];
   /** The gateway's command, without its arguments. */
   readonly gateway: readonly string[];
+  /** The same as a clone runs it, from its source. */
+  readonly clonedGateway: readonly string[];
 }
 
 const root = resolve(import.meta.dirname, "../..");
@@ -69,6 +71,7 @@ export async function createRig(): Promise<Rig> {
     baseline: [process.execPath, join(compiled, "baseline.js")],
     secondBaseline: [process.execPath, join(compiled, "second-baseline.js")],
     gateway: other?.split(" ") ?? [process.execPath, join(root, "dist/cli/main.js")],
+    clonedGateway: [process.execPath, join(root, "bin/headgate.mjs")],
     startServer: async (command, options = {}) => {
       logs += 1;
       return startServer(command, join(folder, `server-${logs}.log`), options);

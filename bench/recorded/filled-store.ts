@@ -10,11 +10,16 @@ const batch = 1000;
 /** The run that recorded it. */
 export const capture = captureRecord("bench", { format: 1, writer: "bench", startedAt: began });
 
-/** Fills a store with so many calls. */
-export async function fillStore(store: RecordStore, exchanges: number): Promise<void> {
+/** How far apart the calls are. */
+const stepMs = 800;
+
+/** Fills a store with so many calls; with `endsAt`, the last one happens then. */
+export async function fillStore(store: RecordStore, exchanges: number, endsAt?: number): Promise<void> {
+  const shift = endsAt === undefined ? 0 : endsAt - began - exchanges * stepMs;
   for (let from = 0; from < exchanges; from += batch) {
     const frames: Frame[] = [];
-    for (let index = from; index < Math.min(from + batch, exchanges); index++) frames.push(...framesOf(index));
+    for (let index = from; index < Math.min(from + batch, exchanges); index++)
+      frames.push(...framesOf(index).map((frame) => (shift === 0 ? frame : { ...frame, at: frame.at + shift })));
     await store.append({ capture: { ...capture, frames: (from + batch) * 4 }, frames });
   }
 }
@@ -23,7 +28,7 @@ export async function fillStore(store: RecordStore, exchanges: number): Promise<
 export function framesOf(index: number): readonly Frame[] {
   const exchange = `x${index.toString(36)}`;
   const target = `tool_${index % 50}`;
-  const mono = index * 800;
+  const mono = index * stepMs;
   const seq = index * 4;
   const isError = index % 40 === 0;
   const text = index % 100_000 === 5 ? "needle" : "crate";

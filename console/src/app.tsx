@@ -6,15 +6,22 @@ import { Empty } from "./parts/notices.tsx";
 import { isPaletteOpen, Palette } from "./palette.tsx";
 import { useLoaded } from "./state/load.ts";
 import { go, href, place } from "./state/route.ts";
-import { hasOidc, session, signOut, startSession } from "./state/session.ts";
+import { may, refreshSession, session, signOut, startSession, waysIn } from "./state/session.ts";
 import { nextTheme, theme } from "./state/theme.ts";
 import { ExchangeView } from "./views/exchange/exchange-view.tsx";
+import { visibleText } from "./text.ts";
 import { views } from "./views.tsx";
+
+const refreshMs = 5000;
 
 /** The whole page. */
 export function App() {
   const state = session.value;
   useKeys();
+  useEffect(() => {
+    const timer = setInterval(() => void refreshSession(), refreshMs);
+    return () => clearInterval(timer);
+  }, []);
   if (state.type === "starting")
     return (
       <div class="sign-in" role="status">
@@ -39,8 +46,19 @@ function CurrentView() {
     document.title = `${views.find((one) => one.view === view)?.name ?? "Exchange"} · Headgate`;
   }, [view]);
   if (view === "exchange" && id !== undefined) return <ExchangeView key={id} id={id} />;
-  const Found = views.find((one) => one.view === view)?.component;
-  if (Found !== undefined) return <Found key={view} />;
+  const found = views.find((one) => one.view === view);
+  if (found?.right !== undefined && !may(found.right))
+    return (
+      <main class="view">
+        <div class="head">
+          <h1>{found.name}</h1>
+        </div>
+        <Empty title="This is for operators">
+          <p>You may look at traffic, but not act on it. Ask the operator of this gateway for the role.</p>
+        </Empty>
+      </main>
+    );
+  if (found !== undefined) return <found.component key={view} />;
   return (
     <main class="view">
       <Empty title="There is no such page">
@@ -54,6 +72,7 @@ function CurrentView() {
 
 function Side() {
   const state = session.value;
+  const held = state.type === "in" ? state.about.held : 0;
   const current = place.value.view === "exchange" ? "live" : place.value.view;
   return (
     <nav class="side" aria-label="Views">
@@ -65,7 +84,14 @@ function Side() {
         <a key={view} href={href(view)} aria-current={view === current ? "page" : undefined}>
           <Icon name={icon} />
           {name}
-          <kbd aria-hidden="true">g {key}</kbd>
+          {view === "held" && held > 0 ? (
+            <span class="badge warn count">
+              {held}
+              <span class="visually-hidden"> waiting</span>
+            </span>
+          ) : (
+            <kbd aria-hidden="true">g {key}</kbd>
+          )}
         </a>
       ))}
       <span class="spacer wide-only" />
@@ -81,7 +107,7 @@ function Side() {
       <button type="button" class="item wide-only" onClick={() => void signOut()}>
         <Icon name="out" />
         Sign out
-        {state.type === "in" && <span class="visually-hidden"> {state.about.caller.name}</span>}
+        {state.type === "in" && <span class="caller cut">{visibleText(state.about.caller.name)}</span>}
       </button>
     </nav>
   );
@@ -89,19 +115,20 @@ function Side() {
 
 function SignedOut({ reason }: { readonly reason: string | undefined }) {
   const isBusy = useSignal(false);
-  const oidc = useLoaded("", hasOidc).value;
+  const { value: ways } = useLoaded("", waysIn).value;
   return (
     <main class="sign-in">
       <img src="./icon.svg" alt="" />
       <h1>Headgate</h1>
       {reason !== undefined && <p class="soft">{reason}</p>}
-      {oidc.value === true ? (
+      {ways?.oidc === true ? (
         <a class="button primary" href="./sign-in">
           Sign in
         </a>
       ) : (
         <p>
-          To sign in, run <code>headgate console</code> in a terminal on the machine of the gateway.
+          To sign in, run <code>{ways?.ownCommand ?? "headgate"} console</code> in a terminal on the machine of the
+          gateway.
         </p>
       )}
       <button

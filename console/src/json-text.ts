@@ -40,3 +40,41 @@ function tokensOf(text: string): readonly string[] | undefined {
   }
   return text.match(token) ?? [];
 }
+
+/** What new browsers can do with the text of numbers, which TypeScript does not declare yet. */
+interface SourceTextJson {
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context?: { readonly source?: string }) => unknown,
+  ): unknown;
+  rawJSON?(text: string): object;
+}
+
+/** Parses JSON to write it again: numbers keep the digits that they came with. */
+export function parseExact(text: string): unknown {
+  const json = JSON as unknown as SourceTextJson;
+  return json.parse(text, (_key, value, context) => {
+    const source = context?.source;
+    const isChanged = typeof value === "number" && source !== undefined && source !== String(value);
+    return isChanged ? (json.rawJSON?.(source) ?? value) : value;
+  });
+}
+
+/** The numbers in JSON that JavaScript would change, as they are written. */
+export function inexactNumbers(text: string): readonly string[] {
+  const numbers = (tokensOf(text) ?? []).filter((one) => /^-?\d/u.test(one));
+  return [...new Set(numbers.filter((one) => digitsOf(one) !== digitsOf(String(Number(one)))))];
+}
+
+/** A number without what does not change its value. */
+function digitsOf(number: string): string {
+  const {
+    sign = "",
+    whole = "",
+    part = "",
+    power = "0",
+  } = /^(?<sign>-?)(?<whole>\d+)(?:\.(?<part>\d+))?(?:[eE](?<power>[+-]?\d+))?$/u.exec(number)?.groups ?? {};
+  const digits = `${whole}${part}`.replace(/^0+/u, "");
+  const short = digits.replace(/0+$/u, "");
+  return short === "" ? "0" : `${sign}${short}e${Number(power) - part.length + digits.length - short.length}`;
+}

@@ -5,7 +5,8 @@ export function formatMs(ms: number | undefined): string {
   if (ms < 10) return `${ms.toFixed(2)} ms`;
   if (ms < 1000) return `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(2)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 /** A size for people. */
@@ -29,6 +30,18 @@ export function formatTime(at: number, withMs = false): string {
   return withMs ? `${time}.${String(Math.floor(at % 1000)).padStart(3, "0")}` : time;
 }
 
+/** The day, with the time of day. */
+export function formatDay(at: number): string {
+  return `${day.format(at)} ${clock.format(at).slice(0, 5)}`;
+}
+
+/** A length of time in whole units. */
+export function formatSpan(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 120) return `${seconds} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
 /** Day and time. */
 export function formatDate(at: number): string {
   return `${day.format(at)}, ${formatTime(at, true)}`;
@@ -49,4 +62,16 @@ export const hiddenCharacter = /(?!\t|\n|\uFE0F)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Defa
 /** The name of a character that cannot be seen. */
 export function codePointName(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+const hiddenCharacters = new RegExp(hiddenCharacter.source, "gu");
+
+/** Foreign text for places that take no elements, such as titles and drawings: characters that cannot be seen are named. */
+export function visibleText(text: string): string {
+  return text.replaceAll(hiddenCharacters, (character) => `[${codePointName(character)}]`);
+}
+
+/** A text of at most so many characters. */
+export function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length - 1).toWellFormed()}…` : text;
 }

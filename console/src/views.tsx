@@ -11,6 +11,8 @@ interface ViewEntry {
   /** The key after `g`. */
   readonly key: string;
   readonly component: ComponentType;
+  /** What a person must be allowed to do, to see it. */
+  readonly right?: "operate";
 }
 
 /** Every view, in the order of the sidebar. */
@@ -35,11 +37,12 @@ export const views: readonly ViewEntry[] = [
     name: "Playground",
     icon: "play",
     key: "p",
+    right: "operate",
     component: lazyView(async () => (await import("./views/playground/playground-view.tsx")).PlaygroundView),
   },
   {
     view: "policy",
-    name: "Policy bench",
+    name: "Policy",
     icon: "policy",
     key: "b",
     component: lazyView(async () => (await import("./views/policy/policy-view.tsx")).PolicyView),
@@ -56,6 +59,7 @@ export const views: readonly ViewEntry[] = [
     name: "Held",
     icon: "held",
     key: "h",
+    right: "operate",
     component: lazyView(async () => (await import("./views/held/held-view.tsx")).HeldView),
   },
 ];

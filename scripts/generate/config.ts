@@ -41,8 +41,9 @@ ${exampleConfig}\`\`\`
 - **References.** In every string, \`\${env:NAME}\` is replaced by an environment variable, \`\${env:NAME:-default}\` by a
   default if the variable is unset or empty, and \`\${file:/path}\` by the content of a file without its trailing line feed.
   \`$\${\` is a literal \`\${\`. Referenced values are never shown or logged.
-- **Durations** are strings such as \`250ms\`, \`30s\`, \`5m\`, \`1h\` or \`2d\`, or a number of milliseconds.
-- **Paths** are relative to the folder of the configuration file.
+- **Durations** are strings such as \`250ms\`, \`30s\`, \`5m\`, \`1h\` or \`2d\`, or a number of milliseconds. Sizes are numbers of bytes.
+- **Paths** are relative to the folder of the configuration file. \`~\` is not replaced; write \`\${env:HOME}\`.
+- **YAML 1.2**: only \`true\` and \`false\` are truth values, not \`yes\`, \`no\`, \`on\` and \`off\`. Anchors and aliases work, merge keys (\`<<\`) do not.
 - **Routes** may have their own \`auth\`, \`policy\`, \`rates\`, \`cors\` and \`timeouts\`; the keys at the top apply to the others.
 
 ${sections.map(([key, schema]) => section(key, schema)).join("\n")}
@@ -59,7 +60,11 @@ ${upstreamForms().join("\n")}`;
 }
 
 function section(key: string, schema: JsonSchema): string {
-  return `## ${key}\n\n${descriptionOf(schema)}\n\n${table(rowsBelow(schema, ""))}`;
+  const rows = rowsBelow(schema, "");
+  const fallback = defaultOf(schema, false);
+  const body =
+    rows.length > 0 ? table(rows) : `Type: ${typeOf(schema)}.${fallback === "" ? "" : ` Default: ${fallback}.`}\n`;
+  return `## ${key}\n\n${descriptionOf(schema)}\n\n${body}`;
 }
 
 function upstreamForms(): readonly string[] {

@@ -29,7 +29,7 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   redact: [["detectors"], ["."]],
   transports: [["."], ["http", "streamable-http", "stdio", "shared"], ["legacy-sse"]],
   sessions: [["pending"], ["."]],
-  recorder: [["."], ["filter"], ["store"], ["replay"], ["drift"]],
+  recorder: [["."], ["filter"], ["store"], ["replay"], ["drift", "conversation"]],
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
   "server-kit": [["stores", "sse", "auth"], ["entity"], ["settings"], ["tools"], ["http"], ["mcp", "adapters"], ["."]],
   "agent-kit": [["."], ["tools"], ["control"], ["agent"], ["index.ts"]],

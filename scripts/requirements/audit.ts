@@ -24,13 +24,19 @@ export function problemsOf(checklists: readonly Checklist[], evidence: Evidence)
 
 /** Rows whose tests exercise code that users cannot reach, in words; empty when all is well. */
 export function reachProblems(checklists: readonly Checklist[], reach: ReadonlyMap<string, RowReach>): string[] {
-  return rowsOf(checklists).flatMap(({ id, library }) => {
-    const { unreachable = [], libraryOnly = [], from = [] } = reach.get(id) ?? {};
+  return rowsOf(checklists).flatMap(({ id, library, status }) => {
+    if (status === "shown" && !reach.has(id)) {
+      return [
+        `${id}: cannot tell which test cites it; write the id at the beginning of a title, or of a row of \`it.each\``,
+      ];
+    }
+    const { unreachable = [], libraryOnly = [], from = [], ownMembers = [] } = reach.get(id) ?? {};
     if (library !== undefined && libraryOnly.length === 0 && reach.has(id)) {
       return [`${id} is marked as a promise of ${library} alone, but its tests use nothing that only it exports`];
     }
     return [
       ...unreachable.map((code) => `${id}: no entry point reaches ${code}, which its tests exercise`),
+      ...ownMembers.map((member) => `${id}: only tests use ${member}; show the row by what users reach`),
       ...(library === undefined && from.length === 0
         ? libraryOnly.map((code) => `${id}: only headgate/protocol exports ${code}; call it, or mark the row "library"`)
         : []),

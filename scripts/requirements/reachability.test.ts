@@ -86,6 +86,65 @@ describe("the code behind a requirement", () => {
     ]);
   });
 
+  describe.each([
+    ["a method of a class", "export class Act { go() {} }", "new Act().go();"],
+    [
+      "a method of an interface",
+      "export interface Thing { go(): void } export const Act = () => ({}) as Thing;",
+      "Act().go();",
+    ],
+    [
+      "a member that is a function",
+      "export interface Thing { readonly go: () => void } export const Act = () => ({}) as Thing;",
+      "Act()?.go();",
+    ],
+    [
+      "an option",
+      "export interface Options { readonly go?: boolean } export function Act(options: Options) {}",
+      "Act({ go: true });",
+    ],
+    [
+      "an option that is a function",
+      "export interface Options { go?(): void } export function Act(options: Options) { options.go?.(); }",
+      "Act({ go() {} });",
+    ],
+  ])("that is %s", (_, source, use) => {
+    const test = (): readonly string[] => problems(citing(use, 'import { Act } from "./a.ts";'));
+    beforeEach(() => {
+      write("src/a.ts", source);
+      write(entryPoints.headgate, 'import { Act } from "../a.ts"; export const main = () => Act;');
+    });
+
+    it("is unreachable where only tests use it, themselves or by a helper", () => {
+      expect(test()).toEqual([expect.stringMatching(/^SC-001: only tests use the (?:method|option) go\b/u)]);
+      write("test/support/help.ts", `import { Act } from "../../src/a.ts"; export function help() { ${use} }`);
+      expect(problems(citing("help();", 'import { help } from "../test/support/help.ts";'))).toHaveLength(1);
+    });
+
+    it("is reached where the product uses it", () => {
+      write("src/b.ts", "export const called = (thing) => thing.go(); export const options = { go: true };");
+      expect(test()).toEqual([]);
+    });
+
+    it("is reached where users do", () => {
+      write("docs/reference/api/headgate.md", "```ts\ninterface Options { readonly go?: boolean }\n```");
+      expect(test()).toEqual([]);
+    });
+  });
+
+  it.each([
+    ["the whole citation", 'it.each([["[SC-001] one", 1]])("%s", () => { act(); });'],
+    ["an id", 'it.each([["SC-001", 1]])("[%s] acts", () => { act(); });'],
+  ])("is found by tests in tables, whose rows have %s", (_, test) => {
+    expect(problems(`import { act } from "./a.ts";\n${test}`)).toHaveLength(1);
+  });
+
+  it("must be the code of a test that can be found", () => {
+    expect(problems('const title = "[SC-001] acts"; it(title, () => {});')).toEqual([
+      expect.stringContaining("SC-001: cannot tell which test cites it"),
+    ]);
+  });
+
   it("is not asked for where a test starts a program", () => {
     expect(problems(citing("", 'import { spawn } from "node:child_process";'))).toEqual([]);
   });

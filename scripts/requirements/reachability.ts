@@ -6,6 +6,16 @@ import { dirname, join, normalize, relative, sep } from "node:path";
 import { parseSync } from "oxc-parser";
 
 import { citedIn } from "./citations.ts";
+import {
+  isNode,
+  type MemberUse,
+  memberUseOf,
+  nameOf,
+  type Node,
+  nodesOf,
+  type ProductMembers,
+  readProductMembers,
+} from "./members.ts";
 
 /** Where users enter: the commands and the entry points of the package. */
 export const entryPoints = {
@@ -28,6 +38,8 @@ export interface CitingTest {
   readonly ids: readonly string[];
   /** The declarations of the product that it uses itself, as `file#name`. */
   readonly uses: readonly string[];
+  /** Methods of the product that it calls and options that it sets, which nothing in the product does. */
+  readonly ownMembers: readonly string[];
 }
 
 /** A declaration at the top level of a module. */
@@ -36,6 +48,8 @@ interface Declaration {
   readonly mentions: ReadonlySet<string>;
   /** Modules it imports when it runs. */
   readonly loads: readonly string[];
+  /** What it does with members; only of tests. */
+  readonly members?: MemberUse;
 }
 
 interface Module {
@@ -54,8 +68,6 @@ interface Target {
   readonly file: string;
   readonly name: string;
 }
-
-type Node = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /** The modules of the repository, read when they are first needed. */
 export function createModuleGraph(root: string): ModuleGraph {
@@ -110,6 +122,20 @@ export function createModuleGraph(root: string): ModuleGraph {
     return reached;
   }
 
+  /** The methods that a test calls and the options that it sets, as far as nothing in the product does. */
+  function ownMembers(file: string, { members }: Declaration): readonly string[] {
+    if (members === undefined) return [];
+    product ??= readProductMembers(root);
+    const { isUncalled, isUnset } = product;
+    const called = [...members.calls].filter(isUncalled).map((name) => `the method ${name}`);
+    const set = members.options.filter(({ callee, key }) => {
+      const target = moduleOf(file).imports.get(callee);
+      return target !== undefined && resolveExport(target.file, target.name).some(isProduct) && isUnset(key);
+    });
+    return [...called, ...set.map(({ callee, key }) => `the option ${key} of ${callee}`)];
+  }
+  let product: ProductMembers | undefined;
+
   return {
     reachableFrom: (entry) => {
       const file = entryPoints[entry];
@@ -121,7 +147,13 @@ export function createModuleGraph(root: string): ModuleGraph {
           const { ids } = citedIn(title);
           if (ids.length === 0) return [];
           const reached = reach(edgesOf(file, run), (id) => !isProduct(id));
-          return [{ file, title, ids, uses: [...reached].filter((id) => isProduct(id) && !id.endsWith("#")) }];
+          const uses = [...reached].filter((id) => isProduct(id) && !id.endsWith("#"));
+          const helpers = [...reached].flatMap((id) => {
+            const [helper = "", name = ""] = id.split("#");
+            const declaration = isProduct(id) ? undefined : moduleOf(helper).declarations.get(name);
+            return declaration === undefined ? [] : ownMembers(helper, declaration);
+          });
+          return [{ file, title, ids, uses, ownMembers: [...ownMembers(file, run), ...helpers] }];
         }),
       ),
   };
@@ -146,6 +178,8 @@ export interface RowReach {
   readonly libraryOnly: readonly string[];
   /** Code that nothing reaches but tests. */
   readonly unreachable: readonly string[];
+  /** Methods and options that nothing uses but tests. */
+  readonly ownMembers: readonly string[];
 }
 
 /** Says for each cited row where its code can be reached from. */
@@ -155,8 +189,11 @@ export function reachOfRows(graph: ModuleGraph, tests: readonly CitingTest[]): R
   );
   const entriesOf = (id: string): readonly EntryPoint[] =>
     [...reached].filter(([, ids]) => ids.has(id)).map(([entry]) => entry);
-  const rows = new Map<string, { from: Set<EntryPoint | "process">; library: Set<string>; none: Set<string> }>();
-  for (const { ids, uses } of tests) {
+  const rows = new Map<
+    string,
+    { from: Set<EntryPoint | "process">; library: Set<string>; none: Set<string>; members: Set<string> }
+  >();
+  for (const { ids, uses, ownMembers } of tests) {
     const used = uses.map((id) => ({ id, entries: entriesOf(id) }));
     const none = used.filter(({ entries }) => entries.length === 0);
     const library = used.filter(({ entries }) => entries.length === 1 && entries[0] === "protocol");
@@ -165,17 +202,18 @@ export function reachOfRows(graph: ModuleGraph, tests: readonly CitingTest[]): R
     const isClean = none.length === 0 && library.length === 0;
     const shared = isClean ? products.filter((entry) => own.every(({ entries }) => entries.includes(entry))) : [];
     for (const row of ids) {
-      const found = rows.get(row) ?? { from: new Set(), library: new Set(), none: new Set() };
+      const found = rows.get(row) ?? { from: new Set(), library: new Set(), none: new Set(), members: new Set() };
       rows.set(row, found);
       for (const entry of own.length === 0 && isClean ? (["process"] as const) : shared) found.from.add(entry);
       for (const { id } of none) found.none.add(id);
+      for (const name of ownMembers) found.members.add(name);
       for (const { id } of library) found.library.add(id);
     }
   }
   return new Map(
-    [...rows].map(([id, { from, library, none }]) => [
+    [...rows].map(([id, { from, library, none, members }]) => [
       id,
-      { id, from: [...from], libraryOnly: [...library], unreachable: [...none] },
+      { id, from: [...from], libraryOnly: [...library], unreachable: [...none], ownMembers: [...members] },
     ]),
   );
 }
@@ -208,6 +246,7 @@ function readModule(root: string, file: string): Module {
     declarations.set(name, {
       mentions: new Set([...(before?.mentions ?? []), ...made.mentions]),
       loads: [...(before?.loads ?? []), ...made.loads],
+      ...(isProduct(`${file}#${name}`) ? {} : { members: memberUseOf(node) }),
     });
   };
 
@@ -245,7 +284,9 @@ function readModule(root: string, file: string): Module {
     }
   }
   const all: Node = { type: "Program", body: loose };
-  collectTests(all, "", (title, node) => tests.push({ title, run: toDeclaration(node, resolveFrom) }));
+  collectTests(all, "", (title, node) => {
+    tests.push({ title, run: { ...toDeclaration(node, resolveFrom), members: memberUseOf(node) } });
+  });
   const isTest = file.endsWith(".test.ts");
   return {
     declarations,
@@ -300,7 +341,8 @@ function collectTests(node: unknown, group: string, found: (title: string, node:
     const callee = calleeName(node["callee"]);
     const [first] = nodesOf(node["arguments"]);
     const title = first === undefined ? undefined : textOf(first);
-    if (title !== undefined && (callee === "it" || callee === "test")) found(joinTitles(group, title), node);
+    if (title !== undefined && (callee === "it" || callee === "test"))
+      for (const whole of titlesOf(title, node["callee"])) found(joinTitles(group, whole), node);
     if (title !== undefined && callee === "describe") {
       collectTests(node["arguments"], joinTitles(group, title), found);
       return;
@@ -309,6 +351,24 @@ function collectTests(node: unknown, group: string, found: (title: string, node:
   for (const [key, value] of Object.entries(node)) {
     if (key !== "type") collectTests(value, group, found);
   }
+}
+
+/** The titles that a test has: of a table, those whose rows cite something. */
+function titlesOf(title: string, callee: unknown): readonly string[] {
+  if (citedIn(title).ids.length > 0 || !/^\[?[%$]/u.test(title)) return [title];
+  const texts = textsIn(callee).map((text) =>
+    /^[A-Z]{2}-\d/u.test(text) && title.startsWith("[") ? `[${text}]` : text,
+  );
+  const cited = texts.filter((text) => citedIn(text).ids.length > 0);
+  return cited.length === 0 ? [title] : [...new Set(cited)];
+}
+
+/** Every text in a piece of code. */
+function textsIn(value: unknown): readonly string[] {
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  if (!isNode(value)) return [];
+  const own = value.type === "Literal" && typeof value["value"] === "string" ? [value["value"]] : [];
+  return [...own, ...Object.values(value).flatMap(textsIn)];
 }
 
 /** The citations of a group, then the title of its member. */
@@ -381,17 +441,4 @@ function resolveModule(root: string, from: string, specifier: unknown): string |
     .split(sep)
     .join("/");
   return /\.tsx?$/u.test(path) && existsSync(join(root, path)) ? relative("", path) : undefined;
-}
-
-function nameOf(node: unknown, otherwise = ""): string {
-  const name = isNode(node) ? (node["name"] ?? node["value"]) : undefined;
-  return typeof name === "string" ? name : otherwise;
-}
-
-function nodesOf(value: unknown): readonly Node[] {
-  return Array.isArray(value) ? value.filter(isNode) : [];
-}
-
-function isNode(value: unknown): value is Node {
-  return typeof value === "object" && value !== null && typeof Reflect.get(value, "type") === "string";
 }

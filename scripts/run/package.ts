@@ -54,15 +54,38 @@ export async function tryPackage(tarball: string, folder: string): Promise<void>
 
   const said = await must(["npx", name, "--version"], folder);
   if (said !== version) throw new Error(`the installed command says version ${said}`);
-  writeFileSync(join(folder, "headgate.yaml"), "listen: { port: 0 }\nadmin: { port: 0 }\nupstream: { demo: true }\n");
-  await must(["npx", name, "check", "headgate.yaml"], folder);
-  await using gateway = await startProcess(
-    [process.execPath, join(folder, "node_modules", name, "bin/headgate.mjs"), "run", "--config", "headgate.yaml"],
-    { cwd: folder },
+  await serve(name, folder);
+}
+
+/** Files that the package starts by their path, such as threads and the watchdog of child processes, must be where it looks for them. */
+async function serve(name: string, folder: string): Promise<void> {
+  const program = join(folder, "node_modules", name, "bin/headgate.mjs");
+  const config = {
+    listen: { port: 0 },
+    admin: { port: 0 },
+    record: { file: "recordings.sqlite" },
+    upstream: { command: process.execPath, args: [program, "stdio", "--no-record"] },
+    interceptors: [{ file: "./interceptor.ts" }],
+  };
+  writeFileSync(
+    join(folder, "interceptor.ts"),
+    `import { proceed } from "headgate";\nexport default () => proceed();\n`,
   );
+  writeFileSync(join(folder, "headgate.yaml"), JSON.stringify(config));
+  await must(["npx", name, "check", "headgate.yaml"], folder);
+  await using gateway = await startProcess([process.execPath, program, "run", "--config", "headgate.yaml"], {
+    cwd: folder,
+  });
   const [, origin = ""] = await gateway.waitForLine(/listening on (https?:\/\/[^\s/"]+)/u);
+  const [, admin = ""] = await gateway.waitForLine(/(https?:\/\/[^\s/"]+)\/metrics/u);
   const sum = await must(["npx", name, "call", "add", "a=2", "b=40", "--url", `${origin}/mcp`], folder);
   if (!sum.includes("42")) throw new Error(`the installed gateway answered a call with ${sum}`);
+  const page = await fetch(`${admin}/console/`);
+  if (!page.ok) throw new Error(`the installed console answered with ${page.status}`);
+  await page.body?.cancel();
+  await gateway.stop();
+  const traffic = await must(["npx", name, "traffic", "--config", "headgate.yaml", "tool:add"], folder);
+  if (!traffic.includes("add")) throw new Error(`the installed gateway recorded no call: ${traffic}`);
 }
 
 /** The module names that a user of the package may import. */

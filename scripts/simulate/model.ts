@@ -23,8 +23,8 @@ export const measuredCosts = {
   handOverCalls: 1,
   /** Commands of a gateway each second, for its lease and the list of peers. */
   leaseCommands: 4,
-  /** Commands when a gateway sees a session of another one for the first time. */
-  lookupCommands: 1,
+  /** Commands when a gateway sees a session of another one for the first time: whether it has ended, and a note that it is here. */
+  lookupCommands: 3,
   /** Commands when a session ends. */
   endCommands: 2,
 } as const;

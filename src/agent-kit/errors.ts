@@ -1,6 +1,7 @@
 /** The stable codes of all failures of the agent kit. */
 export type AgentErrorCode =
   | "name_invalid"
+  | "option_invalid"
   | "schema_unsupported"
   | "tool_exists"
   | "tools_not_declared"
@@ -42,10 +43,5 @@ export class AgentError extends Error {
   }
 }
 
-/** Called with problems that end nothing: skipped lines, names that are too long, failed callbacks. */
+/** Called with problems that do not end the agent: skipped lines, names that are too long, failed callbacks. */
 export type OnWarning = (warning: AgentError) => void;
-
-/** The message of a thrown value. */
-export function thrownMessage(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
-}

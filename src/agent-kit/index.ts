@@ -55,7 +55,7 @@ export type {
 } from "./agent/messages.ts";
 export { AgentError } from "./errors.ts";
 export type { AgentErrorCode, AgentErrorOptions, OnWarning } from "./errors.ts";
-export type { JsonObject } from "./json-rpc.ts";
+export type { UnknownRecord } from "./json-rpc.ts";
 
 // For hosts that run the CLI themselves.
 export { bridgeControlChannel } from "./control/control-bridge.ts";

@@ -2,20 +2,20 @@ import type { RequestId } from "@modelcontextprotocol/server";
 
 import { isObject } from "../lib/is-object.ts";
 
-/** A JSON object whose members are not checked. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+/** An object whose members are not checked, such as one from the CLI. */
+export type UnknownRecord = Readonly<Record<string, unknown>>;
 
 /** Acknowledges a notification or a response, which have no JSON-RPC answer. */
 export const ack = '{"jsonrpc":"2.0","result":{}}';
 
 /** A message classified by its shape, or why it is not JSON-RPC 2.0. */
 export type IncomingMessage =
-  | { readonly kind: "request"; readonly id: RequestId; readonly message: JsonObject }
-  | { readonly kind: "notification" | "response"; readonly message: JsonObject }
+  | { readonly kind: "request"; readonly id: RequestId; readonly message: UnknownRecord }
+  | { readonly kind: "notification" | "response"; readonly message: UnknownRecord }
   | { readonly kind: "invalid"; readonly id: RequestId | undefined; readonly problem: string };
 
 /** The JSON text of a JSON-RPC error; without an id if none could be read. */
-export function errorText(id: RequestId | undefined, code: number, message: string, data?: JsonObject): string {
+export function errorText(id: RequestId | undefined, code: number, message: string, data?: UnknownRecord): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data } });
 }
 
@@ -28,27 +28,18 @@ export function idOf(message: unknown): RequestId | undefined {
 /** Classifies a message by its shape. */
 export function classifyMessage(message: unknown): IncomingMessage {
   const id = idOf(message);
-  if (!isObject(message)) return { kind: "invalid", id, problem: `the message is ${typeName(message)}, not an object` };
+  const invalid = (problem: string): IncomingMessage => ({ kind: "invalid", id, problem });
+  if (!isObject(message)) return invalid(`the message is ${typeName(message)}, not an object`);
   const { jsonrpc, method } = message;
-  if (jsonrpc !== "2.0") return { kind: "invalid", id, problem: 'the member "jsonrpc" is not "2.0"' };
-  if (method !== undefined && typeof method !== "string") {
-    return { kind: "invalid", id, problem: `the member "method" is ${typeName(method)}, not a string` };
-  }
-  if (message["id"] !== undefined && id === undefined) {
-    return {
-      kind: "invalid",
-      id,
-      problem: `the member "id" is ${typeName(message["id"])}, not a string or a number`,
-    };
-  }
+  if (jsonrpc !== "2.0") return invalid('the member "jsonrpc" is not "2.0"');
+  if (method !== undefined && typeof method !== "string")
+    return invalid(`the member "method" is ${typeName(method)}, not a string`);
+  if (message["id"] !== undefined && id === undefined)
+    return invalid(`the member "id" is ${typeName(message["id"])}, not a string or a number`);
   if (method !== undefined)
     return id === undefined ? { kind: "notification", message } : { kind: "request", id, message };
-  if (!("result" in message) && !("error" in message)) {
-    return { kind: "invalid", id, problem: '"method", "result" and "error" are all missing' };
-  }
-  return id === undefined
-    ? { kind: "invalid", id, problem: 'the response has no "id"' }
-    : { kind: "response", message };
+  if (!("result" in message) && !("error" in message)) return invalid('"method", "result" and "error" are all missing');
+  return id === undefined ? invalid('the response has no "id"') : { kind: "response", message };
 }
 
 /** The type of a value, for error messages. */

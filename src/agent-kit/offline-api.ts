@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
 import { isObject } from "../lib/is-object.ts";
-import type { JsonObject } from "./json-rpc.ts";
+import type { UnknownRecord } from "./json-rpc.ts";
 
 /** A reply of the scripted model: text, tool uses, or both. */
 export interface OfflineReply {
   readonly text?: string;
-  readonly toolUses?: readonly { readonly id?: string; readonly name: string; readonly input: JsonObject }[];
+  readonly toolUses?: readonly { readonly id?: string; readonly name: string; readonly input: UnknownRecord }[];
 }
 
 /** A request of the CLI to the model. */
@@ -16,8 +16,8 @@ export interface OfflineRequest {
   /** The tools that the model may use. */
   readonly toolNames: readonly string[];
   /** All tool results of the conversation so far, by the id of their tool use. */
-  readonly toolResults: ReadonlyMap<string, JsonObject>;
-  readonly body: JsonObject;
+  readonly toolResults: ReadonlyMap<string, UnknownRecord>;
+  readonly body: UnknownRecord;
 }
 
 /** The replies of the model: a list in order, or a function. */
@@ -73,9 +73,7 @@ export async function startOfflineApi(script: OfflineScript): Promise<OfflineApi
   }
 
   const server = createServer((incoming, response) => {
-    answer(incoming, response).catch((error: unknown) => {
-      refuse(response, String(error));
-    });
+    answer(incoming, response).catch((error: unknown) => refuse(response, String(error)));
   });
   const listening = Promise.withResolvers<void>();
   server.once("error", listening.reject);
@@ -86,9 +84,7 @@ export async function startOfflineApi(script: OfflineScript): Promise<OfflineApi
 
   async function close(): Promise<void> {
     const closed = Promise.withResolvers<void>();
-    server.close(() => {
-      closed.resolve();
-    });
+    server.close(() => closed.resolve());
     server.closeAllConnections();
     await closed.promise;
   }
@@ -106,7 +102,7 @@ function offlineEnvironment(url: string): Readonly<Record<string, string>> {
   };
 }
 
-async function readBody(incoming: IncomingMessage): Promise<JsonObject | undefined> {
+async function readBody(incoming: IncomingMessage): Promise<UnknownRecord | undefined> {
   const chunks: Buffer[] = [];
   for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
   try {
@@ -118,7 +114,7 @@ async function readBody(incoming: IncomingMessage): Promise<JsonObject | undefin
 }
 
 /** Searches all messages: the CLI appends others after the results. */
-function factsOf(body: JsonObject): Pick<OfflineRequest, "toolNames" | "toolResults"> {
+function factsOf(body: UnknownRecord): Pick<OfflineRequest, "toolNames" | "toolResults"> {
   const blocks = listOf(body["messages"]).flatMap((message) => listOf(isObject(message) ? message["content"] : []));
   const results = blocks.filter(isObject).filter(({ type }) => type === "tool_result");
   return {
@@ -153,18 +149,14 @@ function writeReply(response: ServerResponse, { index, body }: OfflineRequest, r
     usage: { input_tokens: 1, output_tokens: 1 },
   };
   const stopReason = toolUses.length > 0 ? "tool_use" : "end_turn";
-  const events: JsonObject[] = [
+  const events: UnknownRecord[] = [
     { type: "message_start", message },
     ...blocks.flatMap(({ start, delta }, at) => [
       { type: "content_block_start", index: at, content_block: start },
       { type: "content_block_delta", index: at, delta },
       { type: "content_block_stop", index: at },
     ]),
-    {
-      type: "message_delta",
-      delta: { stop_reason: stopReason, stop_sequence: null },
-      usage: { output_tokens: 1 },
-    },
+    { type: "message_delta", delta: { stop_reason: stopReason, stop_sequence: null }, usage: { output_tokens: 1 } },
     { type: "message_stop" },
   ];
   response.writeHead(200, { "content-type": "text/event-stream" });
@@ -175,7 +167,7 @@ function textBlock(text: string) {
   return { start: { type: "text", text: "" }, delta: { type: "text_delta", text } };
 }
 
-function toolBlock(id: string, name: string, input: JsonObject) {
+function toolBlock(id: string, name: string, input: UnknownRecord) {
   return {
     start: { type: "tool_use", id, name, input: {} },
     delta: { type: "input_json_delta", partial_json: JSON.stringify(input) },

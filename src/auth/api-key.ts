@@ -78,11 +78,9 @@ export function createApiKeys(options: ApiKeyOptions): Authenticator {
 
 const refused: Authentication = authenticationFailure("invalid_token", "the key is not valid");
 const expired: Authentication = authenticationFailure("invalid_token", "the key has expired");
-const foreign: Authentication = authenticationFailure("invalid_token", "the key is not valid", {
-  isForeign: true,
-});
+const foreign: Authentication = authenticationFailure("invalid_token", "the key is not valid", { isForeign: true });
 
-/** Formats random bytes as a key, with a prefix that tells it from other tokens. */
+/** Formats random bytes as a key, with a prefix that distinguishes it from other tokens. */
 export function formatApiKey(random: Uint8Array): string {
   return keyPrefix + Buffer.from(random).toString("base64url");
 }
@@ -96,7 +94,7 @@ export function isApiKeyHash(text: string): boolean {
   return hashForm.test(text);
 }
 
-/** What the ids of an authenticator's keys begin with. */
+/** The prefix of the principal ids of an authenticator's keys. */
 export function keyIdPrefix(authenticator: string): string {
   return `key:${authenticator}/`;
 }

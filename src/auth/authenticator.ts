@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 
-import type { Principal } from "../core/exchange.ts";
+import { anonymous, type Principal } from "../core/exchange.ts";
+import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 
 /** What a caller sent to authenticate itself. */
 export interface Credentials {
@@ -21,7 +22,7 @@ export interface AuthenticationFailure {
   readonly error: "missing" | "invalid_token" | "invalid_request" | "unavailable";
   /** Safe to show: never says which part of a credential was wrong. */
   readonly description: string;
-  /** The credentials are of a kind or issuer that this authenticator does not know; another one may. */
+  /** The credentials are of a kind or issuer unknown to this authenticator; another one may accept them. */
   readonly isForeign?: true;
   /** For the log only. */
   readonly cause?: unknown;
@@ -78,3 +79,46 @@ export const malformedCredentials: Authentication = authenticationFailure(
   "invalid_request",
   "the Authorization header is not `Bearer` followed by a token",
 );
+
+/**
+ * Tries authenticators in order; the first that knows the credentials decides. Callers without credentials are anonymous
+ * if that is allowed; unknown credentials are refused even then.
+ */
+export function createCompositeAuthenticator(
+  authenticators: readonly Authenticator[],
+  options: { readonly allowsAnonymous: boolean },
+): Authenticator {
+  function notRecognized(credentials: Credentials, foreign: Authentication | undefined): Authentication {
+    if (foreign !== undefined) return foreign;
+    if (credentials.header("authorization") !== undefined) return unknownKind;
+    return options.allowsAnonymous ? anonymousResult : credentialsMissing;
+  }
+
+  function authenticateFrom(
+    index: number,
+    credentials: Credentials,
+    foreign: Authentication | undefined,
+  ): MaybePromise<Authentication> {
+    const authenticator = authenticators[index];
+    if (authenticator === undefined) return notRecognized(credentials, foreign);
+    return andThen(authenticator.authenticate(credentials), (result) => next(result, index, credentials, foreign));
+  }
+
+  function next(
+    result: Authentication,
+    index: number,
+    credentials: Credentials,
+    foreign: Authentication | undefined,
+  ): MaybePromise<Authentication> {
+    if (result.ok) return result;
+    if (result.failure.error === "missing") return authenticateFrom(index + 1, credentials, foreign);
+    if (result.failure.isForeign === true) return authenticateFrom(index + 1, credentials, result);
+    return result;
+  }
+
+  return { authenticate: (credentials) => authenticateFrom(0, credentials, undefined) };
+}
+
+const anonymousResult: Authentication = { ok: true, principal: anonymous };
+const credentialsMissing: Authentication = authenticationFailure("missing", "credentials are required");
+const unknownKind: Authentication = authenticationFailure("invalid_token", "this kind of credentials is not accepted");

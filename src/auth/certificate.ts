@@ -44,7 +44,7 @@ export function createCertificates(options: CertificateOptions): Authenticator {
   };
 }
 
-/** What the ids of an authenticator's certificates begin with. */
+/** The prefix of the principal ids of an authenticator's certificates. */
 export function certificateIdPrefix(authenticator: string): string {
   return `certificate:${authenticator}/`;
 }

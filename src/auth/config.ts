@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { anyDuration, durationField } from "../lib/duration.ts";
-import { headerName } from "../lib/header-name.ts";
+import { headerName } from "../lib/text/header-name.ts";
 import { isApiKeyHash } from "./api-key.ts";
 import { canonicalResource } from "./token-principal.ts";
 import { isSafeUrl } from "./issuer.ts";
@@ -24,14 +24,20 @@ const secureUrl = z
   .refine(isSafeUrl, { error: "is not an https URL; http is allowed for loopback only" })
   .meta({ format: "uri" });
 
-const issuerUrl = secureUrl.refine((text) => !/[?#]/u.test(text), {
-  error: "is not an issuer identifier: it must have no query and no fragment",
-});
+const issuerUrl = secureUrl
+  .refine((name) => !/[?#]/u.test(name), {
+    error: "is not an issuer identifier: it must have no query and no fragment",
+  })
+  .refine((name) => !name.includes("/.well-known/"), {
+    error: "is the URL of metadata; the issuer is what that document has as `issuer`, without `/.well-known/…`",
+  });
 
-const secret = z.string().min(1).meta({ writeOnly: true });
+const text = z.string().min(1);
+const secret = text.meta({ writeOnly: true });
+const count = (min: number, max: number, fallback: number) => z.int().min(min).max(max).default(fallback);
 
 const audience = z
-  .array(z.string().min(1).transform(canonicalResource))
+  .array(text.transform(canonicalResource))
   .min(1)
   .optional()
   .describe("Accepted token audiences, instead of the URL of the called endpoint.");
@@ -52,7 +58,7 @@ export const signatureAlgorithms = [
 ] as const;
 
 const clientShape = {
-  clientId: z.string().min(1).describe("Client ID of the gateway."),
+  clientId: text.describe("Client ID of the gateway."),
   clientSecret: secret.optional().describe("Client secret; write `${env:…}` or `${file:…}`."),
   clientAuthentication: z
     .enum(["basic", "post"])
@@ -61,12 +67,12 @@ const clientShape = {
 };
 
 const claimShape = {
-  subjectClaim: z.string().min(1).default("sub").describe("Claim with the id of the caller."),
+  subjectClaim: text.default("sub").describe("Claim with the id of the caller."),
   allowClients: z
     .boolean()
     .default(false)
     .describe("Accept tokens without the subject claim; the caller is then the client that they name in `client_id`."),
-  scopeClaim: z.string().min(1).default("scope").describe("Claim with the scopes, a string or a list."),
+  scopeClaim: text.default("scope").describe("Claim with the scopes, a string or a list."),
 };
 
 const skew = anyDuration
@@ -82,18 +88,13 @@ const jwt = z.strictObject({
     .default([...signatureAlgorithms])
     .describe("Accepted signature algorithms; symmetric ones are never accepted."),
   types: z
-    .array(z.string().min(1).toLowerCase())
+    .array(text.toLowerCase())
     .min(1)
     .default(["at+jwt", "jwt"])
     .describe("Accepted values of the `typ` header; `none` accepts a token without one."),
   clockSkew: skew,
   ...claimShape,
-  cacheEntries: z
-    .int()
-    .min(0)
-    .max(1_000_000)
-    .default(10_000)
-    .describe("Maximum number of verified tokens in the cache."),
+  cacheEntries: count(0, 1_000_000, 10_000).describe("Maximum number of verified tokens in the cache."),
 });
 const introspection = z.strictObject({
   issuer: issuerUrl.describe("Issuer identifier; the introspection endpoint is discovered from its metadata."),
@@ -105,31 +106,21 @@ const introspection = z.strictObject({
   cacheMaxAge: anyDuration
     .prefault("30s")
     .describe("How long a response of the issuer is cached, which delays revocation; 0 disables the cache."),
-  cacheEntries: z.int().min(0).max(1_000_000).default(10_000).describe("Maximum number of cached responses."),
-  maxConcurrent: z
-    .int()
-    .min(1)
-    .max(10_000)
-    .default(100)
-    .describe("Maximum number of concurrent introspection requests."),
+  cacheEntries: count(0, 1_000_000, 10_000).describe("Maximum number of cached responses."),
+  maxConcurrent: count(1, 10_000, 100).describe("Maximum number of concurrent introspection requests."),
 });
 const apiKeys = z.strictObject({
   header: headerName.optional().describe("Header with the key. Default: `Authorization: Bearer`."),
   keys: z
     .record(
-      z.string().regex(/^[\w.@-]{1,100}$/u, {
-        error: "is not a key name: letters, digits, `.`, `_`, `@`, `-`",
-      }),
+      z.string().regex(/^[\w.@-]{1,100}$/u, { error: "is not a key name: letters, digits, `.`, `_`, `@`, `-`" }),
       z.strictObject({
         hash: z
           .string()
           .refine(isApiKeyHash, { error: "is not a key hash; `headgate key` prints one" })
           .describe("Hash of the key, as printed by `headgate key`."),
         scopes: z.array(scope).default([]).describe("Scopes of the key."),
-        labels: z
-          .record(z.string().min(1), z.string())
-          .default({})
-          .describe("Labels of the owner, for policies and recordings."),
+        labels: z.record(text, z.string()).default({}).describe("Labels of the owner, for policies and recordings."),
         expires: z.iso
           .datetime({ offset: true, error: "is not a time such as 2027-01-31T00:00:00Z" })
           .optional()
@@ -155,7 +146,7 @@ const authenticatorConfig = z
   .strictObject(authenticatorKinds)
   .refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(authenticatorKinds))}` });
 
-const use = z.array(z.string().min(1)).min(1).optional();
+const use = z.array(text).min(1).optional();
 
 /** The `auth` part of a route, where it differs from the general part. */
 export const routeAuthConfig = z.strictObject({
@@ -172,10 +163,8 @@ export const routeAuthConfig = z.strictObject({
 
 const authenticatorName = z
   .string()
-  .regex(/^[\da-z][\d._a-z-]{0,99}$/u, {
-    error: "is not a name: lower-case letters, digits, `.`, `_` and `-`",
-  })
-  .refine((text) => text !== anonymousName, {
+  .regex(/^[\da-z][\d._a-z-]{0,99}$/u, { error: "is not a name: lower-case letters, digits, `.`, `_` and `-`" })
+  .refine((name) => name !== anonymousName, {
     error: `is reserved: \`${anonymousName}\` stands for callers without credentials`,
   });
 /** The `auth` part of the configuration: who may call. */
@@ -205,12 +194,8 @@ const tokenShape = {
   tokenEndpoint: secureUrl.optional().describe("Token endpoint, for servers without metadata."),
   ...clientShape,
   scopes: z.array(scope).default([]).describe("Scopes to request."),
-  resource: z.string().min(1).optional().describe("Resource to request a token for (RFC 8707)."),
-  audience: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Audience to request, for servers that use it instead of `resource`."),
+  resource: text.optional().describe("Resource to request a token for (RFC 8707)."),
+  audience: text.optional().describe("Audience to request, for servers that use it instead of `resource`."),
 };
 const token = z.strictObject(tokenShape).refine(hasEndpoint, { error: "needs `issuer` or `tokenEndpoint`" });
 const credentialKinds = {
@@ -231,22 +216,17 @@ export const credentialsConfig = z
   .strictObject(credentialKinds)
   .refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(credentialKinds))}` });
 
-const roleOf = (what: string) =>
-  z.array(z.string().min(1)).default([]).describe(`Values of \`roleClaim\` that ${what}`);
+const roleOf = (what: string) => z.array(text).default([]).describe(`Values of \`roleClaim\` that ${what}`);
 
 /** The `admin.signIn` part of the configuration: people who use the console, by OpenID Connect. */
 export const signInConfig = z.strictObject({
   issuer: issuerUrl.describe("Issuer identifier of the OpenID provider; its metadata is discovered from it."),
   ...clientShape,
   scopes: z.array(scope).default(["profile", "email"]).describe("Scopes to request besides `openid`."),
-  nameClaim: z
-    .string()
-    .min(1)
+  nameClaim: text
     .default("preferred_username")
     .describe("Claim with the name to show and to log; the subject is logged too."),
-  roleClaim: z
-    .string()
-    .min(1)
+  roleClaim: text
     .default("groups")
     .describe(
       "Claim with the groups or roles of a person, a string or a list; dots lead into objects. `email` counts if it is verified.",

@@ -2,6 +2,7 @@ import type { Dispatcher } from "undici";
 
 import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../lib/clock.ts";
+import { withoutUndefined } from "../lib/without-undefined.ts";
 
 /** A request to an authorization server. */
 export interface HttpClientRequest {
@@ -33,27 +34,19 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { timeoutMs, maxBytes, setTimer, dispatcher } = options;
   return async ({ url, headers = {}, form }) => {
     const controller = new AbortController();
-    const stop = setTimer(timeoutMs, () => {
-      controller.abort();
-    });
+    const stop = setTimer(timeoutMs, () => controller.abort());
     // Few gateways ask an authorization server, and undici takes long to load.
     const { request } = await import("undici");
     try {
-      const {
-        statusCode,
-        headers: answered,
-        body,
-      } = await request(url, {
+      const type = form === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
+      const response = await request(url, {
         method: form === undefined ? "GET" : "POST",
-        headers: {
-          accept: "application/json",
-          ...(form === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" }),
-          ...headers,
-        },
-        ...(form === undefined ? {} : { body: formText(form) }),
+        headers: { accept: "application/json", ...type, ...headers },
+        body: form === undefined ? null : formText(form),
         signal: controller.signal,
-        ...(dispatcher === undefined ? {} : { dispatcher }),
+        ...withoutUndefined({ dispatcher }),
       });
+      const { body } = response;
       const chunks: Buffer[] = [];
       let size = 0;
       for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -65,9 +58,9 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
         chunks.push(chunk);
       }
       return {
-        status: statusCode,
+        status: response.statusCode,
         header: (name) => {
-          const value = answered[name];
+          const value = response.headers[name];
           return typeof value === "string" ? value : value?.[0];
         },
         json: jsonOf(Buffer.concat(chunks).toString()),

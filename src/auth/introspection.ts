@@ -5,7 +5,6 @@ import {
   type Authentication,
   authenticationFailure,
   type Authenticator,
-  type Credentials,
   digestOf,
   malformedCredentials,
   missingCredentials,
@@ -21,12 +20,12 @@ export interface IntrospectionOptions extends TokenRules {
   readonly endpoint: () => Promise<string>;
   readonly client: ClientAuthentication;
   readonly ask: HttpClient;
-  /** How long a result is cached at most; a revoked token is accepted until then. 0 disables the cache. */
+  /** The maximum time that a result is cached; a revoked token is accepted until then. 0 disables the cache. */
   readonly cacheMs: number;
   readonly clockSkewMs: number;
   readonly clock: Pick<Clock, "wall">;
   readonly maxCached: number;
-  /** Most concurrent requests; further tokens are refused as unavailable. */
+  /** The maximum number of concurrent requests; further tokens are refused as unavailable. */
   readonly maxOpen: number;
   /** Called with every newly verified token and its principal. */
   readonly onToken?: ((principal: Principal, token: string) => void) | undefined;
@@ -56,9 +55,7 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       cache.set(digest, held, Math.min(ttlMs, expiresAt - clock.wall()));
       return held;
     } catch (error) {
-      return authenticationFailure("unavailable", "the token cannot be checked at the moment", {
-        cause: error,
-      });
+      return authenticationFailure("unavailable", "the token cannot be checked at the moment", { cause: error });
     } finally {
       verifying.delete(digest);
     }
@@ -71,7 +68,7 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       if (bearer.kind === "malformed") return malformedCredentials;
       const digest = digestOf(bearer.token);
       const known = cache.get(digest);
-      if (known !== undefined) return checkClaims(known, options, credentials);
+      if (known !== undefined) return checkToken(known, options, credentials);
       let answer = verifying.get(digest);
       if (answer === undefined) {
         if (verifying.size >= options.maxOpen)
@@ -79,17 +76,9 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
         answer = verify(bearer.token, digest);
         verifying.set(digest, answer);
       }
-      return answer.then((held) => checkClaims(held, options, credentials));
+      return answer.then((held) => checkToken(held, options, credentials));
     },
   };
-}
-
-function checkClaims(
-  held: VerifiedToken | Authentication,
-  rules: TokenRules,
-  credentials: Credentials,
-): Authentication {
-  return "ok" in held ? held : checkToken(held, rules, credentials);
 }
 
 async function introspect(
@@ -120,7 +109,7 @@ async function introspect(
   }
 }
 
-/** Whether the token is active, of the expected issuer, and valid already. */
+/** Whether the token is active, from the expected issuer and already valid. */
 function isActive(claims: Readonly<Record<string, unknown>>, options: IntrospectionOptions): boolean {
   const { active, iss, nbf } = claims;
   if (active !== true || (iss !== undefined && iss !== options.issuer)) return false;

@@ -13,21 +13,18 @@ export interface IssuerMetadata {
 }
 
 /** An authorization server. */
-export interface Issuer {
-  readonly url: string;
-  /** Its metadata, cached for an hour. Rejects with a GatewayError if it is not available. */
-  metadata(): Promise<IssuerMetadata>;
-}
+export type Issuer = ReturnType<typeof createIssuer>;
 
 const freshMs = 60 * 60_000;
 
 /** Creates an issuer whose metadata is found by discovery. */
-export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "now">): Issuer {
+export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "now">) {
   let known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
   let asking: Promise<IssuerMetadata> | undefined;
   return {
     url,
-    metadata: () => {
+    /** Its metadata, cached for an hour. Rejects with a GatewayError if it is not available. */
+    metadata: (): Promise<IssuerMetadata> => {
       if (known !== undefined && clock.now() - known.at < freshMs) return Promise.resolve(known.metadata);
       asking ??= discover(url, ask)
         .then((metadata) => {

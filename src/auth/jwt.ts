@@ -1,12 +1,11 @@
-import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import { GatewayError } from "../errors.ts";
+import { jose } from "../lib/lazy-modules.ts";
 import type { Principal } from "../core/exchange.ts";
 import type { Clock } from "../lib/clock.ts";
 import {
   type Authentication,
   authenticationFailure,
   type Authenticator,
-  type Credentials,
   digestOf,
   malformedCredentials,
   missingCredentials,
@@ -78,7 +77,7 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
         verification = verify(token, digest);
         verifying.set(digest, verification);
       }
-      return verifyAndCheck(verification, options, credentials);
+      return verification.then((held) => checkToken(held, options, credentials));
     },
   };
 }
@@ -87,16 +86,8 @@ const foreign: Authentication = authenticationFailure("invalid_token", "the issu
   isForeign: true,
 });
 
-async function verifyAndCheck(
-  verification: Promise<VerifiedToken | Authentication>,
-  rules: TokenRules,
-  credentials: Credentials,
-): Promise<Authentication> {
-  const held = await verification;
-  return "ok" in held ? held : checkToken(held, rules, credentials);
-}
-
 async function verifyToken(token: string, options: JwtOptions): Promise<VerifiedToken | undefined> {
+  const { decodeProtectedHeader, errors, jwtVerify } = jose();
   const { typ = "none" } = decodeProtectedHeader(token);
   if (!options.types.includes(typ.toLowerCase().replace(/^application\//u, "")))
     throw new errors.JWTInvalid("the type of the token is not accepted");
@@ -115,7 +106,7 @@ async function verifyToken(token: string, options: JwtOptions): Promise<Verified
 /** The issuer that a token claims, unverified; undefined if it is not a JWT. */
 function issuerOf(token: string): unknown {
   try {
-    return decodeJwt(token).iss;
+    return jose().decodeJwt(token).iss;
   } catch {
     return undefined;
   }
@@ -127,6 +118,6 @@ function failureOf(error: unknown): Authentication {
       cause: error,
     });
   }
-  const description = error instanceof errors.JWTExpired ? "the token has expired" : "the token is not valid";
+  const description = error instanceof jose().errors.JWTExpired ? "the token has expired" : "the token is not valid";
   return authenticationFailure("invalid_token", description, { cause: error });
 }

@@ -1,25 +1,12 @@
-import {
-  createLocalJWKSet,
-  type CryptoKey,
-  errors,
-  type FlattenedJWSInput,
-  type JSONWebKeySet,
-  type JWSHeaderParameters,
-} from "jose";
+import type { createLocalJWKSet, CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from "jose";
 import { GatewayError } from "../errors.ts";
+import { jose } from "../lib/lazy-modules.ts";
 import type { Clock } from "../lib/clock.ts";
 import { asObject } from "../lib/is-object.ts";
 import type { HttpClient } from "./http-client.ts";
 
 /** The published signing keys of an issuer (RFC 7517), kept up to date. */
-export interface KeySet {
-  /**
-   * Changes when a key was withdrawn: cached tokens must then be verified again. Refreshes old keys in the background.
-   */
-  generation(): number;
-  /** The key for a token's header. Rejects with a GatewayError if no keys are available. */
-  readonly find: (header: JWSHeaderParameters, token: FlattenedJWSInput) => Promise<CryptoKey>;
-}
+export type KeySet = ReturnType<typeof createKeySet>;
 
 export interface KeySetOptions {
   /** The URL of the keys; asked before every fetch. */
@@ -44,7 +31,7 @@ interface Keys {
 }
 
 /** Creates a key set; the first fetch happens with the first token. */
-export function createKeySet(options: KeySetOptions): KeySet {
+export function createKeySet(options: KeySetOptions) {
   const { clock, onError } = options;
   let keys: Keys | undefined;
   let generation = 0;
@@ -88,17 +75,21 @@ export function createKeySet(options: KeySetOptions): KeySet {
   }
 
   return {
-    generation: () => {
+    /**
+     * Changes when a key was withdrawn: cached tokens must then be verified again. Refreshes old keys in the background.
+     */
+    generation: (): number => {
       if (keys !== undefined && clock.now() - keys.fetchedAt >= freshMs) current().catch(ignore);
       return generation;
     },
-    find: async (header, token) => {
+    /** The key for a token's header. Rejects with a GatewayError if no keys are available. */
+    find: async (header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> => {
       const found = await current();
       try {
         return await found.find(header, token);
       } catch (error) {
         // The key may have been added since (rotation).
-        if (!(error instanceof errors.JWKSNoMatchingKey) || !mayTry()) throw error;
+        if (!(error instanceof jose().errors.JWKSNoMatchingKey) || !mayTry()) throw error;
         return (await fetchKeys()).find(header, token);
       }
     },
@@ -110,17 +101,14 @@ function ignore(): void {}
 
 async function load({ locate, ask, clock }: KeySetOptions): Promise<Keys> {
   const url = await locate();
-  const { status, json } = await ask({
-    url,
-    headers: { accept: "application/jwk-set+json, application/json" },
-  });
+  const { status, json } = await ask({ url, headers: { accept: "application/jwk-set+json, application/json" } });
   const list: unknown = asObject(json)?.["keys"];
   if (status !== 200 || !Array.isArray(list)) {
     throw new GatewayError("upstream_unreachable", `${url} answered ${status} without a key set`);
   }
   return {
     // The list was checked above; the library checks every key that it uses.
-    find: createLocalJWKSet(json as JSONWebKeySet),
+    find: jose().createLocalJWKSet(json as JSONWebKeySet),
     texts: new Set(list.map((key) => JSON.stringify(key))),
     fetchedAt: clock.now(),
   };

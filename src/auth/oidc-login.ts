@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
-import { errors, jwtVerify } from "jose";
 
 import { GatewayError } from "../errors.ts";
+import { jose } from "../lib/lazy-modules.ts";
 import type { Clock } from "../lib/clock.ts";
 import { asObject } from "../lib/is-object.ts";
 import { signatureAlgorithms } from "./config.ts";
@@ -10,23 +10,15 @@ import { isSafeUrl, type Issuer } from "./issuer.ts";
 import type { KeySet } from "./key-set.ts";
 import type { ClientAuthentication } from "./token-source.ts";
 
-/** What must be remembered of a login until the browser comes back. */
+/** The state of a login until the browser comes back. */
 export interface LoginFlow {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** What an issuer says of a person. */
+/** What an issuer says about a person. */
 export type Claims = Readonly<Record<string, unknown>>;
-
-/** Logs people in at an OpenID provider: authorization code with PKCE (OpenID Connect Core 3.1, RFC 7636). */
-export interface OidcLogin {
-  /** Where to send the browser. */
-  begin(redirectUri: string): Promise<{ readonly url: string; readonly flow: LoginFlow }>;
-  /** The claims of the person whom the browser brings back. Rejects with `unauthenticated` if it brings nobody. */
-  finish(answer: URLSearchParams, flow: LoginFlow, redirectUri: string): Promise<Claims>;
-}
 
 export interface OidcLoginOptions {
   readonly issuer: Issuer;
@@ -43,10 +35,11 @@ export interface OidcLoginOptions {
 const clockSkewSeconds = 30;
 
 /** Creates the login at one issuer. */
-export function createOidcLogin(options: OidcLoginOptions): OidcLogin {
+export function createOidcLogin(options: OidcLoginOptions) {
   const { issuer, clientId, scopes } = options;
   return {
-    begin: async (redirectUri) => {
+    /** Where to send the browser. */
+    begin: async (redirectUri: string): Promise<{ readonly url: string; readonly flow: LoginFlow }> => {
       const { document } = await issuer.metadata();
       const flow = { state: randomText(), nonce: randomText(), verifier: randomText() };
       const url = new URL(endpointOf(document, "authorization_endpoint", issuer.url));
@@ -63,14 +56,15 @@ export function createOidcLogin(options: OidcLoginOptions): OidcLogin {
       for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
       return { url: url.href, flow };
     },
-    finish: async (answer, flow, redirectUri) => {
+    /** The claims of the person who signed in. Rejects with `unauthenticated` if nobody did. */
+    finish: async (answer: URLSearchParams, flow: LoginFlow, redirectUri: string): Promise<Claims> => {
       const { document } = await issuer.metadata();
       const code = codeOf(answer, flow, document, issuer.url);
       const tokens = await redeem(code, flow, redirectUri, document, options);
       const claims = await verifyIdToken(tokens.idToken, flow, options);
       if (options.isEnough(claims)) return claims;
       const more = await userInfo(tokens.accessToken, claims, document, options);
-      // What is verified is the address beside it, so both come from one place.
+      // `email_verified` is about the address beside it, so both are taken from the same claims.
       const { email, email_verified } = more["email_verified"] === undefined ? claims : more;
       return { ...more, ...claims, email, email_verified };
     },
@@ -119,7 +113,7 @@ async function redeem(
 async function verifyIdToken(token: string, { nonce }: LoginFlow, options: OidcLoginOptions): Promise<Claims> {
   const { keys, issuer, clientId, clock } = options;
   try {
-    const { payload } = await jwtVerify(token, keys.find, {
+    const { payload } = await jose().jwtVerify(token, keys.find, {
       issuer: issuer.url,
       audience: clientId,
       algorithms: [...signatureAlgorithms],
@@ -133,7 +127,7 @@ async function verifyIdToken(token: string, { nonce }: LoginFlow, options: OidcL
       throw refused("the ID token was issued to another client");
     return payload;
   } catch (error) {
-    if (error instanceof errors.JOSEError) throw refused(`the ID token is not valid: ${error.code}`, error);
+    if (error instanceof jose().errors.JOSEError) throw refused(`the ID token is not valid: ${error.code}`, error);
     throw error;
   }
 }
@@ -149,7 +143,7 @@ async function userInfo(
   if (accessToken === undefined || typeof url !== "string" || !isSafeUrl(url)) return {};
   const { status, json } = await ask({ url, headers: { authorization: `Bearer ${accessToken}` } });
   const claims = status === 200 ? asObject(json) : undefined;
-  // Core 5.3.2: without this check the claims of somebody else could be put in.
+  // Core 5.3.2: without this check an attacker could substitute the claims of another person.
   return claims !== undefined && claims["sub"] === sub ? claims : {};
 }
 

@@ -3,16 +3,16 @@ import { keyIdPrefix } from "./api-key.ts";
 import { certificateIdPrefix, type CertificateIdentity } from "./certificate.ts";
 import { expandScopes, type ImpliedScopes, tokenIdPrefix } from "./token-principal.ts";
 
-/** One form of the ids that an authenticator gives: a beginning, and the name of the caller. */
+/** One form of the ids that an authenticator gives: a prefix, followed by the name of the caller. */
 export interface PrincipalForm {
   readonly kind: Principal["kind"];
   readonly prefix: string;
-  /** The only names that follow; undefined where the issuer of the credentials chooses them. */
+  /** The only possible names; undefined where the issuer of the credentials chooses them. */
   readonly names: readonly string[] | undefined;
-  /** How such an id is written, for people. */
+  /** The form as shown to people. */
   readonly shown: string;
   isName(name: string): boolean;
-  /** What a caller of this name has, as far as the configuration says. */
+  /** What the configuration grants to a caller of this name. */
   granted(name: string): Pick<Principal, "scopes" | "claims">;
 }
 
@@ -139,7 +139,7 @@ export interface FoundPrincipal {
   readonly form: PrincipalForm;
 }
 
-/** The caller that has an id; undefined if no authenticator gives such an id. */
+/** The caller with an id; undefined if no authenticator gives such an id. */
 export function findPrincipal(forms: readonly PrincipalForm[], id: string): FoundPrincipal | undefined {
   for (const form of forms) {
     const name = id.startsWith(form.prefix) ? id.slice(form.prefix.length) : undefined;

@@ -51,7 +51,7 @@ export function tokenPrincipal(
   };
 }
 
-/** What the ids of an issuer's users and clients begin with. */
+/** The prefixes of the principal ids of an issuer's users and clients. */
 export function tokenIdPrefix(issuer: string, holder: "subject" | "client"): string {
   return holder === "subject" ? `${issuer}#` : `${issuer}?client=`;
 }
@@ -62,8 +62,13 @@ const wrongAudience: Authentication = authenticationFailure(
 );
 const unconfirmed: Authentication = authenticationFailure("invalid_token", "the token is bound to another holder");
 
-/** Checks that a valid token may be used for this route by this caller. */
-export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: Credentials): Authentication {
+/** Checks that a valid token may be used for this route by this caller; a failed verification stays as it is. */
+export function checkToken(
+  held: VerifiedToken | Authentication,
+  rules: TokenRules,
+  credentials: Credentials,
+): Authentication {
+  if ("ok" in held) return held;
   // MCP 2025-06-18 and later, Token Audience Binding: a token for another resource must be refused.
   if (!includesAudience(held.audience, rules.audience ?? credentials.audience)) return wrongAudience;
   if (!matchesConfirmation(held.principal.claims["cnf"], credentials.certificate)) return unconfirmed;

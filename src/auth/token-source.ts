@@ -10,18 +10,13 @@ export interface IssuedToken {
 }
 
 /** A token that is obtained on demand and renewed before it expires. */
-export interface TokenSource {
-  /** The current token, or a promise of a new one. Rejects with a GatewayError if none can be obtained. */
-  get(): MaybePromise<string>;
-  /** The upstream rejected this token. Returns whether a new one may help: not if this one is brand-new. */
-  invalidate(token: string): boolean;
-}
+export type TokenSource = ReturnType<typeof createTokenSource>;
 
 /** Share of a token's lifetime after which it is renewed. */
 const renewAfter = 0.8;
 /** How long a failure is reported again without asking the authorization server. */
 const failureMs = 1000;
-/** The successor of a rejected token younger than this would be rejected too. */
+/** A rejected token younger than this is not renewed: its successor would be rejected too. */
 const brandNewMs = 5000;
 
 interface Current {
@@ -32,7 +27,7 @@ interface Current {
 }
 
 /** Creates a source of one token; concurrent callers share one request. */
-export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pick<Clock, "now">): TokenSource {
+export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pick<Clock, "now">) {
   let current: Current | undefined;
   let obtaining: Promise<string> | undefined;
   let failure: { readonly error: GatewayError; readonly at: number } | undefined;
@@ -63,7 +58,8 @@ export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pic
   const hasJustFailed = (): boolean => failure !== undefined && clock.now() - failure.at < failureMs;
 
   return {
-    get: () => {
+    /** The current token, or a promise of a new one. Rejects with a GatewayError if none can be obtained. */
+    get: (): MaybePromise<string> => {
       const now = clock.now();
       if (current !== undefined && now < current.expiresAt) {
         // The old token is still valid; the next caller retries a failed renewal.
@@ -73,7 +69,8 @@ export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pic
       if (failure !== undefined && hasJustFailed()) return Promise.reject(failure.error);
       return renew();
     },
-    invalidate: (token) => {
+    /** The upstream rejected this token. Returns whether a new one may help: not if this one is brand-new. */
+    invalidate: (token: string): boolean => {
       if (current === undefined || current.token !== token) return true;
       if (clock.now() - current.issuedAt < brandNewMs) return false;
       current = undefined;
@@ -104,19 +101,18 @@ export async function requestToken(
   const { status, json } = await ask({ url, headers: client.headers, form: [...grant, ...client.fields] });
   const { access_token: accessToken, token_type: type, expires_in: seconds, error } = asObject(json) ?? {};
   if (status !== 200 || typeof accessToken !== "string" || accessToken === "") {
-    const said = typeof error === "string" ? error : "no token";
-    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
-      cause: new Error(`${url} answered ${status}: ${said}`),
-    });
+    throw noToken(`${url} answered ${status}: ${typeof error === "string" ? error : "no token"}`);
   }
   // RFC 6749 section 7.1: a token of an unknown type must not be used.
-  if (typeof type === "string" && !/^(?:bearer|n_a)$/iu.test(type)) {
-    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
-      cause: new Error(`${url} issued a token of type ${type}`),
-    });
-  }
+  if (typeof type === "string" && !/^(?:bearer|n_a)$/iu.test(type))
+    throw noToken(`${url} issued a token of type ${type}`);
   const lifetime = Number(seconds);
   return { accessToken, lifetimeMs: lifetime > 0 ? lifetime * 1000 : assumedLifetimeMs };
+}
+
+function noToken(reason: string): GatewayError {
+  const text = "the gateway could not obtain credentials for the upstream";
+  return new GatewayError("upstream_unreachable", text, { cause: new Error(reason) });
 }
 
 /** How the gateway authenticates to an authorization server (RFC 6749 section 2.3). */

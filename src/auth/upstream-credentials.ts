@@ -19,7 +19,7 @@ export interface TokenRequestOptions {
   readonly audience: string | undefined;
 }
 
-/** A token of the gateway's own (RFC 6749 section 4.4), the same for all callers. */
+/** The gateway's own token (RFC 6749 section 4.4), the same for all callers. */
 export function createClientCredentials(
   endpoint: TokenEndpoint,
   options: TokenRequestOptions,
@@ -51,7 +51,7 @@ export interface TokenExchangeOptions {
 const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange";
 const accessTokenType = "urn:ietf:params:oauth:token-type:access_token";
 
-/** A token for each caller, exchanged for its own (RFC 8693). Callers without a token are refused. */
+/** A token for each caller, in exchange for the caller's own (RFC 8693). Callers without a token are refused. */
 export function createTokenExchange(options: TokenExchangeOptions): CredentialProvider {
   const { endpoint, request, subjectTokens, clock, maxCached } = options;
   const sources = new BoundedMap<string, TokenSource>(maxCached);

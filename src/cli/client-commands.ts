@@ -15,13 +15,13 @@ const connectionOptions = {
   url: {
     type: "string",
     value: "URL",
-    text: `Endpoint of the server; may also stand first, without \`--url\`. Default: ${defaultEndpoint}.`,
+    text: `Endpoint of the server; can also be the first argument, without \`--url\`. Default: ${defaultEndpoint}.`,
   },
   header: headerOption,
   socket: {
     type: "string",
     value: "PATH",
-    text: "Connect to a gateway on this Unix socket; the path of the URL still counts. Default: /mcp.",
+    text: "Connect to a gateway on this Unix socket; the path of the URL still applies. Default: /mcp.",
   },
   timeout: {
     type: "string",
@@ -35,7 +35,7 @@ const clientExits = ["ok", "failed", "usage", "unauthorized", "unreachable", "re
 /** The commands that talk to a server as a client. */
 export const clientCommands = {
   tools: {
-    usage: ["tools [URL] [--header NAME:VALUE]… [--json]", "tools [--json] -- COMMAND [ARGS…]"],
+    usage: ["tools [URL] [--header NAME:VALUE]… [--json | --size]", "tools [--json | --size] -- COMMAND [ARGS…]"],
     summary: "list the tools of a server with their arguments",
     about: [
       `Connects to a server as a client, in the newest MCP revision that both support, and lists its tools. The server is a URL (Streamable HTTP or HTTP+SSE; default \`${defaultEndpoint}\`) or a command that speaks stdio.`,
@@ -43,9 +43,14 @@ export const clientCommands = {
     options: {
       ...connectionOptions,
       json: { type: "boolean", text: "Print the list as JSON, as the server returned it." },
+      size: {
+        type: "boolean",
+        text: "Print how much of a model's context the list takes, in bytes and about how many tokens, and its longest tools.",
+      },
     },
     examples: [
       { text: "List the tools behind the local gateway", command: "headgate tools" },
+      { text: "What the list costs a model", command: "headgate tools --size" },
       { text: "List the tools of one route", command: "headgate tools http://127.0.0.1:8484/files/mcp" },
       {
         text: "A server that requires a token",

@@ -46,6 +46,11 @@ describe("parseCommandLine", () => {
     [["--json=yes"], "--json takes no value"],
     [["--url", "a", "--url", "b"], "--url was given twice"],
   ])("says what is wrong with %j", (args, problem) => {
-    expect(parseCommandLine(options, args)).toEqual({ ok: false, problem });
+    expect(parseCommandLine(options, args)).toEqual({ ok: false, problem, words: [] });
+  });
+
+  it("says which words came before the mistake", () => {
+    const problem = "unknown option -y";
+    expect(parseCommandLine(options, ["npx", "-y", "x"])).toEqual({ ok: false, problem, words: ["npx"] });
   });
 });

@@ -37,7 +37,12 @@ export type CommandLine<Table extends OptionTable> =
       /** What follows `--`: another program with its arguments. */
       readonly program: readonly string[] | undefined;
     }
-  | { readonly ok: false; readonly problem: string };
+  | {
+      readonly ok: false;
+      readonly problem: string;
+      /** Positional arguments before the problem. */
+      readonly words: readonly string[];
+    };
 
 /** Parses the arguments of a command by its table of options. */
 export function parseCommandLine<Table extends OptionTable>(
@@ -66,9 +71,9 @@ export function parseCommandLine<Table extends OptionTable>(
     if (token.kind === "positional") positionals.push(token.value);
     if (token.kind !== "option") continue;
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
-    if (option === undefined) return { ok: false, problem: unknownOption(token.rawName, options) };
+    if (option === undefined) return { ok: false, problem: unknownOption(token.rawName, options), words: positionals };
     const problem = problemOf(token, option, values);
-    if (problem !== undefined) return { ok: false, problem };
+    if (problem !== undefined) return { ok: false, problem, words: positionals };
     if (token.value === undefined) values[token.name] = true;
     else if (option.multiple === true) values[token.name] = [...listOf(values[token.name]), token.value];
     else values[token.name] = token.value;
@@ -106,7 +111,7 @@ function problemOf(
 }
 
 function unknownOption(rawName: string, options: OptionTable): string {
-  const meant = closestName(rawName.replace(/^-+/u, ""), Object.keys(options));
+  const meant = closestName(rawName.replace(/^-+/u, ""), [...Object.keys(options), "help"]);
   return `unknown option ${rawName}${meant === undefined ? "" : `; did you mean --${meant}?`}`;
 }
 

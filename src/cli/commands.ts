@@ -93,7 +93,7 @@ export const commands = {
     summary: "serve MCP over HTTP in front of one or more servers (the default command)",
     about: [
       "Listens for MCP clients over Streamable HTTP at `/mcp` and over the older HTTP+SSE at `/sse`, and forwards every message to a server: one with a URL, or a command that is started once per session. A configuration file can list several servers; each is served at `/NAME/mcp` and `/NAME/sse`.",
-      "Without arguments it uses `headgate.yaml` (or `headgate.yml`, `headgate.json`) of the current folder, and without such a file runs a small demo server.",
+      "Without arguments it uses `headgate.yaml` (or `headgate.yml`, `headgate.json`) in the current folder; without such a file it runs a small demo server.",
       "A command gets a few variables of the environment: PATH, HOME and the like, proxies and certificates (HTTPS_PROXY, NO_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, …) and the settings of npm, pip and uv, but nothing that looks like a secret; pass others with `--env`.",
       "Listens on loopback only unless `--host` or the configuration says otherwise. On SIGINT or SIGTERM, running calls finish first.",
     ],
@@ -113,6 +113,11 @@ export const commands = {
       "allow-anonymous": {
         type: "boolean",
         text: "Allow unauthenticated callers on a non-loopback address.",
+      },
+      workers: {
+        type: "string",
+        value: "N",
+        text: "Processes that serve clients, on one port; auto for one per core. Default: 1, or `workers` of the configuration.",
       },
       "admin-port": {
         type: "string",
@@ -165,9 +170,9 @@ export const commands = {
     usage: ["intercept FILTER [--timeout TIME] [--on-timeout block|continue] [--url URL]"],
     summary: "hold messages of a running gateway, and edit, drop or answer them",
     about: [
-      "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: let it go, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays. Policy and validation judge what you let go.",
+      "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: let it go, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays. Policy and validation still apply to what you let go.",
       "FILTER is a filter of `headgate traffic`; `~q` selects requests, `~s` answers, `~a` everything. Terms about what is known only afterwards, such as `dur:` or `decision:`, are refused.",
-      "A message that nobody decides about in time is refused, or goes on with `--on-timeout continue`. When this command ends, held messages go on. At most 100 messages are held; others are refused meanwhile.",
+      "A message that is not decided in time is refused, or passes with `--on-timeout continue`. When this command ends, held messages pass. At most 100 messages are held at once; further ones are refused.",
       "The gateway must run on this machine as the same user.",
     ],
     options: {
@@ -222,13 +227,14 @@ export const commands = {
     exitTexts: { ok: "The client closed the connection, or the command was stopped by a signal." },
   },
   check: {
-    usage: ["check [FILE] [--only-file]"],
+    usage: ["check [[--config] FILE] [--only-file]"],
     summary: "validate a configuration file",
     about: [
       "Loads a configuration as `run` would, without starting anything. Lists the routes, or every problem with its line and column. Secrets are not shown. Without FILE it takes `headgate.yaml` of the current folder.",
-      "Also looks for what the configuration needs on this machine: certificates, the lock file of `drift`, folders to write to, programs, free ports. What keeps `run` from starting is a problem; what will not work later is a warning.",
+      "Also checks that this machine has what the configuration needs: certificates, the lock file of `drift`, folders to write to, programs, free ports. What keeps `run` from starting is a problem; what will not work later is a warning.",
     ],
     options: {
+      config: upstreamOptions.config,
       "only-file": {
         type: "boolean",
         text: "Check the file alone, as on a machine without its certificates, folders and programs.",
@@ -243,7 +249,7 @@ export const commands = {
   },
   init: {
     usage: ["init [CLIENT-FILE]… [--output FILE] [--force]", "init --upstream URL", "init -- COMMAND [ARGS…]"],
-    summary: "write a configuration, also from those of your MCP clients",
+    summary: "write a configuration, optionally from those of your MCP clients",
     about: [
       "Writes a commented `headgate.yaml`. The servers are those of the given files of MCP clients (Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Zed, Codex and others), or the one named by `--upstream` or a command. Without any, it looks for such files in this folder and in your home, and asks on a terminal which to take, or for a server.",
       "Secrets in the files of clients are not copied: what looks like one becomes a reference to an environment variable.",
@@ -259,7 +265,7 @@ export const commands = {
       upstream: upstreamOptions.upstream,
     },
     examples: [
-      { text: "Find the servers that your clients have", command: "headgate init" },
+      { text: "Find the servers that your clients use", command: "headgate init" },
       { text: "From one file", command: "headgate init ~/.claude.json" },
       { text: "For one server", command: "headgate init -- npx -y @modelcontextprotocol/server-everything" },
     ],
@@ -267,13 +273,18 @@ export const commands = {
     exitTexts: { usage: "Invalid arguments, a file cannot be read, or the file to write exists." },
   },
   doctor: {
-    usage: ["doctor [FILE] [--route NAME]", "doctor --upstream URL", "doctor [--env NAME[=VALUE]]… -- COMMAND [ARGS…]"],
+    usage: [
+      "doctor [[--config] FILE] [--route NAME]",
+      "doctor --upstream URL",
+      "doctor [--env NAME[=VALUE]]… -- COMMAND [ARGS…]",
+    ],
     summary: "find out why a gateway or a server does not work",
     about: [
-      "Looks at files, folders and ports, then tries each server once: name, connection and certificate of a URL, or the start of a command; then its answer, era, tools and how long that took. Every failure comes with what to do about it, and with what the command wrote to standard error. Without FILE it takes `headgate.yaml` of the current folder.",
+      "Checks files, folders and ports, then tries each server once: name, connection and certificate of a URL, or the start of a command; then its answer, era, tools and how long that took. Every failure comes with a remedy, and with what the command wrote to standard error. Without FILE it takes `headgate.yaml` of the current folder.",
       "Servers are started and listed, but no tool is called. Nothing is recorded.",
     ],
     options: {
+      config: upstreamOptions.config,
       route: { type: "string", value: "NAME", text: "Only this route." },
       upstream: upstreamOptions.upstream,
       "upstream-header": upstreamOptions["upstream-header"],
@@ -281,7 +292,7 @@ export const commands = {
       env: upstreamOptions.env,
     },
     examples: [
-      { text: "Everything in the configuration of this folder", command: "headgate doctor" },
+      { text: "Check everything in the configuration of this folder", command: "headgate doctor" },
       { text: "One server", command: "headgate doctor --upstream https://mcp.example.com/mcp" },
       {
         text: "A command, before it goes into a configuration",
@@ -316,7 +327,7 @@ export const commands = {
   completion: {
     usage: ["completion bash", "completion zsh", "completion fish"],
     summary: "print the script that completes commands and options in a shell",
-    about: ["The script is made from the same table as this help. Load it when the shell starts."],
+    about: ["The script is generated from the same table as this help. Load it when the shell starts."],
     options: {},
     examples: [
       {
@@ -331,7 +342,7 @@ export const commands = {
   man: {
     usage: ["man"],
     summary: "print the manual page",
-    about: ["The page is made from the same table as this help."],
+    about: ["The page is generated from the same table as this help."],
     options: {},
     examples: [
       { text: "Read it", command: "headgate man | man -l -" },

@@ -3,7 +3,7 @@ import type { CommandOption } from "./command-line.ts";
 import { commandGroups, commands, exitCodes, isCommandName, type Command, type CommandName } from "./commands.ts";
 import { table, textWidth, wrap } from "./text-layout.ts";
 
-/** Commands that people try first, and what they are called here. */
+/** Command names that people try first, and our commands for them. */
 const synonyms: Readonly<Record<string, string>> = {
   start: "run",
   serve: "run",
@@ -17,6 +17,11 @@ const synonyms: Readonly<Record<string, string>> = {
   invoke: "call",
   exec: "call",
   log: "traffic",
+  stats: "traffic stats",
+  follow: "traffic follow",
+  inspect: "tools",
+  dashboard: "console",
+  ui: "console",
   logs: "traffic",
   tail: "traffic follow",
   record: "traffic",
@@ -50,7 +55,8 @@ export function programHelp(columns: number = textWidth): string {
     const rows = names.map((name) => [name.padEnd(width), commands[name].summary] as const);
     return `${title}:\n${table(rows, 2, columns)}`;
   });
-  return `Headgate is an MCP gateway: it stands between AI agents and their tools.
+  const opening = "Headgate is an MCP gateway: it stands between AI agents and their tools.";
+  return `${wrap(opening, columns).join("\n")}
 
 Usage:
   headgate [COMMAND] [OPTIONS]

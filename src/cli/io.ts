@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { readFileSync } from "node:fs";
+import { styleText } from "node:util";
 import { createInterface, type Interface } from "node:readline";
 
 import type { Environment } from "../config/substitute.ts";
@@ -23,7 +24,7 @@ export interface ServingIo extends CliIo {
   readonly isTerminal: boolean;
   /** The command that starts Headgate for this user. */
   readonly ownCommand: string;
-  /** Resolves with the signal when the process is told to stop. */
+  /** Resolves with the signal that asks the process to stop. */
   readonly stopped: () => Promise<string>;
   /** Calls back on every request to reload the configuration; returns a function that unsubscribes. */
   readonly onReload: (callback: () => void) => () => void;
@@ -37,17 +38,11 @@ export function packageVersion(): string {
   return typeof version === "string" ? version : "unknown";
 }
 
-/** Functions that color text, or return it unchanged. */
-export type Colors = Readonly<Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>>;
+const colorNames = ["red", "green", "yellow", "cyan", "dim", "bold"] as const;
+type ColorName = (typeof colorNames)[number];
 
-const ansiCodes = {
-  red: [31, 39],
-  green: [32, 39],
-  yellow: [33, 39],
-  cyan: [36, 39],
-  dim: [2, 22],
-  bold: [1, 22],
-} as const;
+/** Functions that color text, or return it unchanged. */
+export type Colors = Readonly<Record<ColorName, (text: string) => string>>;
 
 /** Colors for standard output: on for a terminal, unless NO_COLOR is set (no-color.org). */
 export function colorsFor({
@@ -63,22 +58,13 @@ export function colorsFor({
 
 /** Colors that are on or off. */
 export function createColors(isOn: boolean): Colors {
-  const wrap = (name: keyof typeof ansiCodes) => {
-    const [on, off] = ansiCodes[name];
-    return (text: string): string => (isOn ? `\u001B[${on}m${text}\u001B[${off}m` : text);
-  };
-  return {
-    red: wrap("red"),
-    green: wrap("green"),
-    yellow: wrap("yellow"),
-    cyan: wrap("cyan"),
-    dim: wrap("dim"),
-    bold: wrap("bold"),
-  };
+  const paint = (name: ColorName) => (text: string) => (isOn ? styleText(name, text, { validateStream: false }) : text);
+  // One function for each name.
+  return Object.fromEntries(colorNames.map((name) => [name, paint(name)])) as Colors;
 }
 
-/** The outside world of commands that may prompt: possible if standard input and error are a terminal. */
-export type PromptIo = CliIo & Partial<Pick<ServingIo, "stdin" | "stdout" | "isTerminal">>;
+/** The outside world of most commands; without streams they do not prompt, and print no colors. */
+export type CommandIo = CliIo & Partial<ServingIo>;
 
 /** Asks the user at the terminal. */
 export interface Prompt extends Disposable {
@@ -87,7 +73,7 @@ export interface Prompt extends Disposable {
 }
 
 /** A prompt on the terminal; undefined without one. */
-export function createPrompt({ stdin, isTerminal, err }: PromptIo): Prompt | undefined {
+export function createPrompt({ stdin, isTerminal, err }: CommandIo): Prompt | undefined {
   if (stdin === undefined || isTerminal !== true || !isTty(stdin)) return undefined;
   // Opened at the first question: a command that asks nothing must leave standard input alone.
   let lines: { readonly source: Interface; readonly next: AsyncIterator<string> } | undefined;

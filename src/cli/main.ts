@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
-import { ownCommand } from "./own-command.ts";
+import { ownCommand } from "./find-program.ts";
 import { widthOf } from "./text-layout.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
@@ -29,8 +29,8 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   tools: async () => (await import("./client/tools.ts")).tools,
   resources: async () => (await import("./client/resources.ts")).resources,
   prompts: async () => (await import("./client/prompts.ts")).prompts,
-  completion: async () => (await import("./completion.ts")).completion,
-  man: async () => (await import("./man-page.ts")).man,
+  completion: async () => (await import("./shell.ts")).completion,
+  man: async () => (await import("./shell.ts")).man,
   call: async () => (await import("./client/call.ts")).call,
 };
 
@@ -41,6 +41,9 @@ const protocolCommands: ReadonlySet<string> = new Set(["stdio", "replay"]);
 // would allocate messages in the old generation too (pretenuring): with 1000 open streams a call then costs half as much
 // again, and garbage collection pauses are twenty times longer.
 setFlagsFromString("--no-allocation-site-pretenuring");
+// Little of what is young survives, and one thread copies it within a millisecond or two. Helper threads have to be woken
+// for that, which costs more processor time than it saves.
+setFlagsFromString("--no-parallel-scavenge");
 
 startCompileCache(process.env);
 process.exitCode = await main(process.argv.slice(2));
@@ -77,7 +80,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 1;
   } finally {
     clearInterval(alive);
-    // Text that nobody reads from standard error must not keep a gateway from ending.
+    // Unread standard error must not keep a gateway from ending.
     if (name === "run" || name === "stdio") setTimeout(() => process.exit(), lastWritesMs).unref();
   }
 }
@@ -89,7 +92,7 @@ function exitQuietly(error: Error): void {
   process.exit(1);
 }
 
-/** An error that no command expects; where it came from is for those who look for the mistake. */
+/** The message of an unexpected error; its stack is only for debugging. */
 function describeFailure(error: unknown, env: NodeJS.ProcessEnv): string {
   const { message, stack = message } = error instanceof Error ? error : new Error(String(error));
   return env["HEADGATE_DEBUG"] === undefined
@@ -109,7 +112,8 @@ function processIo(): ServingIo {
       process.stderr.write(text);
     },
     env: process.env,
-    readFile: (path) => readFile(path, "utf8"),
+    // Bytes that are not UTF-8 would silently become other characters.
+    readFile: async (path) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(path)),
     stdin: process.stdin,
     stdout: process.stdout,
     isTerminal: process.stderr.isTTY,
@@ -128,8 +132,8 @@ function processIo(): ServingIo {
       }),
     onReload: (callback) => {
       const hungUp = (): void => {
-        // SIGHUP also says that the terminal was closed; the process ends with its terminal.
-        // Not by a signal: on Windows that would end the process at once.
+        // SIGHUP is also sent when the terminal is closed, and then the process ends. Not by a signal, which on Windows
+        // would end the process immediately.
         if (process.stderr.isTTY && !hasTerminal()) process.emit("SIGTERM", "SIGTERM");
         else callback();
       };

@@ -25,6 +25,12 @@ export function wrap(text: string, columns: number): readonly string[] {
   });
 }
 
+/** A description from a peer, wrapped and indented by two spaces; nothing if it is blank. */
+export function indentedText(text: string, columns: number): readonly string[] {
+  if (text.trim() === "") return [];
+  return wrap(printable(text.trim()), columns - 2).map((line) => `  ${line}`.trimEnd());
+}
+
 /** Rows in aligned columns, the last column wrapped, indented by some spaces. */
 export function table(
   rows: readonly (readonly [...string[], string])[],

@@ -2,7 +2,7 @@ const storeOption = {
   type: "string",
   short: "s",
   value: "STORE",
-  text: "Recordings to read: a SQLite file, a `postgres://` URL or a capture file. Default: the file that `headgate run` writes.",
+  text: "Recordings to read: a SQLite file, a `postgres://` URL or a capture file. Default: where `headgate run` records in this folder, otherwise its file in your data folder.",
 } as const;
 
 const jsonOption = { type: "boolean", text: "Print JSON; lists as one object per line." } as const;
@@ -25,6 +25,7 @@ export const trafficCommands = {
     usage: [
       "traffic [FILTER]",
       "traffic follow [FILTER]",
+      "traffic conversation [FILTER]",
       "traffic show ID",
       "traffic stats [FILTER]",
       "traffic export FILE [FILTER]",
@@ -33,8 +34,8 @@ export const trafficCommands = {
     ],
     summary: "list, follow, show, export or prune recorded traffic",
     about: [
-      "Lists recorded exchanges, newest first; `follow` prints them as they happen. `show` prints one exchange and everything related to it as a conversation: requests, policy decisions and responses on both sides of the gateway. The beginning of an ID is enough.",
-      "All terms of a FILTER must match, for example `tool:delete_* status:err since:1h`. `|` means or, `!` means not, parentheses group. Fields: method, tool, prompt, uri, target, principal, session, route, status, decision, rule, code, gateway, dur, server, size, since, before, dir, kind, transport, revision, id, op, rpc, trace, capture, request, answer and text. In names `*` matches any text, and `/…/` is a regular expression. Flags: `error`, `open`, `denied`, `modified`, `redacted` and `truncated`. Any other word is searched for in names and bodies. The mitmproxy operators ~q, ~s, ~e, ~m, ~b, ~bq and ~bs work too.",
+      "Lists recorded exchanges, newest first; `follow` prints them as they happen. `conversation` describes what clients did: what they asked for, with which arguments, what the server asked back, and what it answered. `show` prints one exchange and everything related to it as a conversation: requests, policy decisions and responses on both sides of the gateway. The beginning of an ID is enough to name it.",
+      "All terms of a FILTER must match, for example `tool:delete_* status:err since:1h`. `|` means or, `!` means not, parentheses group. Fields: method, tool, prompt, uri, target, principal, client, session, route, upstream, status, decision, rule, diagnostic, code, gateway, dur, server, size, since, before, dir, kind, transport, revision, id, op, rpc, trace, capture, request, answer and text. In names `*` matches any text, and `/…/` is a regular expression. Flags: `error`, `open`, `denied`, `modified`, `redacted` and `truncated`. Any other word is searched for in names and bodies. The mitmproxy operators ~q, ~s, ~e, ~m, ~b, ~bq and ~bs work too.",
       "`export` writes a capture file (NDJSON) for `replay`, `diff`, `policy replay` and `import`, compressed if its name ends in `.gz`; a name ending in `.har` produces a HAR file. `-` writes to standard output.",
     ],
     options: {
@@ -72,6 +73,7 @@ export const trafficCommands = {
       { text: "What one agent deleted", command: "headgate traffic principal:ann 'tool:delete_*'" },
       { text: "Slow calls", command: "headgate traffic 'dur:>2s' -n 20" },
       { text: "Denied calls, and the rule that denied them", command: "headgate traffic denied" },
+      { text: "What an agent did, call by call", command: "headgate traffic conversation principal:ann since:1h" },
       { text: "One exchange from start to end", command: "headgate traffic show 3fa9c1" },
       { text: "A capture file for a test or a colleague", command: "headgate traffic export today.ndjson since:9:00" },
       { text: "Latency percentiles by tool", command: "headgate traffic stats method:tools/call since:1d" },

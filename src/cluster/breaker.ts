@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
 
-/** Stops asking for something that does not answer. */
+/** Stops calls to something that does not answer. */
 export interface StoreBreaker {
   /** Throws while it is open. */
   check(): void;
@@ -21,7 +21,7 @@ export function createStoreBreaker(options: {
   let isUp = true;
   return {
     check: () => {
-      if (options.now() < openUntil) throw new GatewayError("store_failed", "the shared store is away");
+      if (options.now() < openUntil) throw new GatewayError("store_failed", "the shared store is unavailable");
     },
     succeeded: () => {
       failures = 0;

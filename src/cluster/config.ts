@@ -9,6 +9,11 @@ const secret = z
   })
   .meta({ writeOnly: true });
 
+const redisUrl = z
+  .string()
+  .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
+  .meta({ writeOnly: true });
+
 /** The `state` part of the configuration. */
 export const stateConfig = z.strictObject({
   keys: z
@@ -27,11 +32,16 @@ export const stateConfig = z.strictObject({
     ),
   redis: z
     .strictObject({
-      url: z
-        .string()
-        .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
-        .meta({ writeOnly: true })
-        .describe("URL of a Redis or Valkey server; needs the package `@redis/client`."),
+      url: redisUrl.describe("URL of a Redis or Valkey server; needs the package `@redis/client`."),
+      sentinel: z
+        .strictObject({
+          name: z.string().min(1).describe("Name of the primary, as the sentinels know it."),
+          urls: z.array(redisUrl).min(1).describe("URLs of the sentinels, with their own credentials."),
+        })
+        .optional()
+        .describe(
+          "Redis Sentinel: asked which server is the primary, at the start and after a failure. Its address takes the place of the one in `url`.",
+        ),
       prefix: z.string().default("hg:").describe("Prefix of every key, for a server that others use too."),
     })
     .optional()

@@ -17,8 +17,13 @@ const readyMs = 10_000;
 
 /** How a store is asked, whatever it runs on. */
 export interface StoreAccess {
-  /** Runs a command; fails at once while the store is away, and after a quarter of a second without an answer. */
+  /**
+   * Runs a command; fails immediately while the store is unavailable, and after a quarter of a second without an
+   * answer.
+   */
   run<Result>(command: () => Promise<Result>): Promise<Result>;
+  /** Waits for something that the store needs; its failure counts as the store's failure. */
+  report<Result>(work: Promise<Result>): Promise<Result>;
   /** The connection is lost. */
   readonly lost: (reason: string) => void;
   /** Renews the lease once the store is open, and every second from then on. */
@@ -46,7 +51,7 @@ export function createStoreAccess(deps: {
     stopTimer = setTimer(pollMs, () => {
       void renew()
         .then(answered.resolve)
-        // While the store is away, the peers known last are as good as any.
+        // While the store is unavailable, the last known peers are used.
         .catch(() => {})
         .finally(() => {
           renewLater(renew);
@@ -60,7 +65,7 @@ export function createStoreAccess(deps: {
       const late = Promise.withResolvers<never>();
       // Clients count from when a command has been written; a server may take it and never answer.
       const stop = setTimer(commandMs, () => {
-        // Where this process was busy for that long, an answer may have come that has not been read yet.
+        // If this process was busy that long, an answer may have arrived and not been read yet.
         setImmediate(() => {
           late.reject(new Error(`no answer within ${commandMs} ms`));
         });
@@ -70,18 +75,26 @@ export function createStoreAccess(deps: {
         breaker.succeeded();
         return result;
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = reasonOf(error);
         breaker.failed(reason);
-        throw new GatewayError("store_failed", `the shared store is away: ${reason}`, { cause: error });
+        throw new GatewayError("store_failed", `the shared store is unavailable: ${reason}`, { cause: error });
       } finally {
         stop();
+      }
+    },
+    report: async (work) => {
+      try {
+        return await work;
+      } catch (error) {
+        breaker.failed(reasonOf(error));
+        throw error;
       }
     },
     lost: (reason) => {
       breaker.failed(reason);
     },
     keepRenewing: (opened, renew) => {
-      // Whatever keeps the first attempt from working may be over a second later; a missing package is not.
+      // Most reasons for a failed first attempt may be gone a second later; a missing package is not.
       opened
         .then(async () => renew().then(answered.resolve), answered.reject)
         .catch(() => {})
@@ -98,4 +111,9 @@ export function createStoreAccess(deps: {
       stopTimer?.();
     },
   };
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
+  return error instanceof Error ? error.message : String(error);
 }

@@ -63,7 +63,7 @@ function routeProblems(
   const { use, scopes, allowsAnonymous } = route.auth;
   const used = use.flatMap((name) => auth.authenticators[name] ?? []);
   const problems: ConfigFinding[] = [];
-  // A server outside `routes` is its own upstream and uses the general settings.
+  // A server outside `routes` is itself the upstream and uses the general settings.
   const isRoute = path[0] === "routes";
   const authPath = isRoute ? [...path, "auth"] : ["auth"];
   const upstreamPath = isRoute ? [...path, "upstream"] : path;

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import { parseToml } from "../lib/toml.ts";
+import { parseToml } from "../lib/text/toml.ts";
 import { loadConfig } from "./load.ts";
 import { fromClientConfig } from "./client-config.ts";
 
 async function load(file: string, text: string) {
   return loadConfig({
     file: `/home/me/${file}`,
-    env: { GITHUB_TOKEN: "t0ken-value" },
+    env: { GITHUB_TOKEN: "t0ken-value", HOME: "/home/ann" },
     readFile: async () => Promise.resolve(text),
   });
 }
@@ -59,6 +59,27 @@ const files: readonly (readonly [
     },
   ],
   [
+    "VS Code and Cursor, with variables of the editor",
+    "mcp.json",
+    JSON.stringify({
+      inputs: [],
+      mcpServers: {
+        own: {
+          command: "node",
+          args: ["${workspaceFolder}/server.js", "${userHome}${/}notes", "--key=${input:github-token}"],
+          cwd: "${workspaceFolder}",
+        },
+      },
+    }),
+    {
+      own: {
+        type: "stdio",
+        args: [`${process.cwd()}/server.js`, "/home/ann/notes", "--key=t0ken-value"],
+        cwd: process.cwd(),
+      },
+    },
+  ],
+  [
     "Windsurf",
     "mcp_config.json",
     JSON.stringify({ mcpServers: { far: { serverUrl: "https://far.example/sse", disabledTools: ["x"] } }, version: 1 }),
@@ -73,9 +94,9 @@ const files: readonly (readonly [
   [
     "Codex",
     "config.toml",
-    `model = "gpt"\n[tui]\nnotifications = true\n[mcp_servers.files]\ncommand = "npx" # run\nargs = [\n  "-y",\n  'files',\n]\nstartup_timeout_sec = 20\n[mcp_servers.files.env]\nA = "1"\n[mcp_servers."far away"]\nurl = "https://far.example/mcp"\nbearer_token_env_var = "GITHUB_TOKEN"\n`,
+    `model = "gpt"\n[tui]\nnotifications = true\n[mcp_servers.files]\ncommand = "npx" # run\nargs = [\n  "-y",\n  'files',\n]\nstartup_timeout_sec = 20\nenv_vars = ["GITHUB_TOKEN"]\n[mcp_servers.files.env]\nA = "1"\n[mcp_servers."far away"]\nurl = "https://far.example/mcp"\nbearer_token_env_var = "GITHUB_TOKEN"\n`,
     {
-      files: { type: "stdio", command: "npx", args: ["-y", "files"], env: { A: "1" } },
+      files: { type: "stdio", command: "npx", args: ["-y", "files"], env: { A: "1", GITHUB_TOKEN: "t0ken-value" } },
       "far-away": { type: "http", headers: { authorization: "Bearer t0ken-value" } },
     },
   ],
@@ -87,9 +108,13 @@ const files: readonly (readonly [
       mcp: {
         a: { type: "local", command: ["bun", "x", "a"], environment: { N: 1 }, enabled: true },
         b: { type: "remote", url: "https://b.example/mcp", enabled: false },
+        c: { type: "remote", url: "https://c.example/mcp", headers: { X: "Bearer {env:GITHUB_TOKEN}" } },
       },
     }),
-    { a: { type: "stdio", command: "bun", args: ["x", "a"], env: { N: "1" } } },
+    {
+      a: { type: "stdio", command: "bun", args: ["x", "a"], env: { N: "1" } },
+      c: { type: "http", headers: { x: "Bearer t0ken-value" } },
+    },
   ],
   [
     "Continue",
@@ -120,6 +145,30 @@ describe("the configuration of a client", () => {
       "text",
     ])
       expect(fromClientConfig(tree).tree).toBe(tree);
+  });
+
+  it("names every setting of a server that it leaves out, and servers that cannot be reached", async () => {
+    const text = JSON.stringify({
+      inputs: [],
+      servers: {
+        socket: { type: "http", url: "unix:///tmp/a.sock" },
+        web: { type: "ws", url: "wss://web.example" },
+        far: { serverUrl: "https://far.example/mcp", disabledTools: ["x"], timeout: 5 },
+        near: { command: "near", envFile: ".env", enabled_tools: ["a"] },
+      },
+    });
+    const loaded = await load("mcp.json", text);
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+    expect(Object.keys(loaded.config.routes)).toEqual(["far", "near"]);
+    expect(loaded.warnings.map(({ path, message }) => `${path} ${message}`)).toEqual([
+      " the file of an MCP client; ignored, as not about servers: `inputs`",
+      "servers.socket is left out: its URL begins with `unix://`",
+      "servers.web is left out: WebSocket is not a transport of MCP that Headgate speaks",
+      "servers.far `disabledTools` is ignored; `policy.tools` says which tools clients see",
+      "servers.far `timeout` is ignored",
+      "servers.near `envFile` is ignored; put its variables into the environment of the gateway, or into `env`",
+      "servers.near `enabled_tools` is ignored; `policy.tools` says which tools clients see",
+    ]);
   });
 
   it("says where a mistake is in the client's own words", async () => {
@@ -155,5 +204,22 @@ describe("TOML", () => {
     ["a = nope", "nope is not a value", 1],
   ])("refuses %j", (text, message, line) => {
     expect(() => parseToml(text)).toThrow(expect.objectContaining({ message, line }) as Error);
+  });
+});
+
+describe("our own configuration with `mcpServers` only", () => {
+  it.each([
+    "federate: true",
+    "log: { level: debug }",
+    "timeouts: { tool: 1m }",
+    "limits: { batch: 7 }",
+    "admin: false",
+  ])("keeps its other settings: %s", async (setting) => {
+    const servers = "mcpServers: { a: { command: x }, b: { command: y } }\n";
+    const result = await load("headgate.yaml", `${setting}\n${servers}`);
+    if (!result.ok) throw new Error(JSON.stringify(result.problems));
+    expect(result.warnings).toEqual([]);
+    const plain = await load("headgate.yaml", servers);
+    expect(plain.ok && { ...plain.config, secrets: undefined }).not.toEqual({ ...result.config, secrets: undefined });
   });
 });

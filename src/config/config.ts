@@ -73,7 +73,7 @@ export interface FederationConfig extends DeepReadonly<z.output<typeof federatio
   /** In the order of lists. */
   readonly members: readonly MemberConfig[];
   readonly overrides: DeepReadonly<z.output<typeof overridesConfig>>;
-  /** Parts of it that callers get by a condition, in order. */
+  /** Parts of it that callers get under a condition, in order. */
   readonly views: readonly ViewConfig[];
   /** The part of it that this route is for; undefined for all of it. */
   readonly view: ViewConfig | undefined;

@@ -1,4 +1,6 @@
-import { cutTailLength } from "../lib/cut-name.ts";
+import { isDeepStrictEqual } from "node:util";
+
+import { cutTailLength } from "../lib/text/cut-name.ts";
 import type { FederationConfig, RouteConfig } from "./config.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 
@@ -7,7 +9,7 @@ interface PlacedRoute {
   readonly route: RouteConfig;
 }
 
-/** What is wrong with the servers of a route. */
+/** Finds what is wrong with the servers of a route. */
 export function federationProblems(routes: readonly PlacedRoute[]): readonly ConfigFinding[] {
   return routes.flatMap(({ path, route: { upstream } }) => {
     if (upstream.type !== "federation") return [];
@@ -15,11 +17,13 @@ export function federationProblems(routes: readonly PlacedRoute[]): readonly Con
       ...prefixProblems(path, upstream),
       ...referenceProblems(path, upstream),
       ...overrideProblems(path, upstream),
+      ...argumentProblems(path, upstream),
+      ...viewProblems(path, upstream),
     ];
   });
 }
 
-/** The part of a scheme that everybody writes alike (RFC 3986, section 3.1). */
+/** The lower-case form of a URI scheme (RFC 3986, section 3.1). */
 const schemeForm = /^[a-z][a-z\d-]*$/u;
 
 /** A name must split into prefix and name in one way only, so that no rule can apply to a tool it was not written for. */
@@ -35,7 +39,7 @@ function prefixProblems(path: Path, config: FederationConfig): readonly ConfigFi
           message: `the prefix \`${prefix}\` contains the separator \`${separator}\`; set another \`prefix\``,
         },
       ];
-    // The prefix of a cut name must survive, or nobody could tell whose it is.
+    // The prefix of a cut name must survive, because it names the server.
     const needed = prefix.length + separator.length + cutTailLength + 1;
     if (prefix !== "" && needed > nameLength)
       return [
@@ -63,15 +67,87 @@ function referenceProblems(path: Path, { members, instructions }: FederationConf
   return [{ path: where, message: `no server \`${instructions.from}\` in \`upstreams\`` }];
 }
 
-/** Names that clients refuse, and two tools with the same one. */
-function overrideProblems(path: Path, { overrides, nameLength }: FederationConfig): readonly ConfigFinding[] {
+/** How names of a route begin, for a message; undefined if one of them, or a pattern's literal beginning, may be there. */
+function otherBeginnings(name: string, { members, separator }: FederationConfig): string | undefined {
+  const star = name.indexOf("*");
+  const literal = star === -1 ? name : name.slice(0, star);
+  const beginnings = members.map(({ prefix }) => (prefix === "" ? "" : `${prefix}${separator}`));
+  const fits = beginnings.some(
+    (beginning) => literal.startsWith(beginning) || (star !== -1 && beginning.startsWith(literal)),
+  );
+  return fits ? undefined : beginnings.map((beginning) => `\`${beginning}\``).join(" or ");
+}
+
+/** Tools that cannot exist, names that clients refuse, and two tools with the same one. */
+function overrideProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
+  const { overrides, nameLength } = config;
   const tools = Object.entries(overrides.tools);
   return tools.flatMap(([tool, { name }], index) => {
-    const where = [...path, "overrides", "tools", tool, "name"];
+    const list = [...path, "overrides", "tools"];
+    const where = [...list, tool, "name"];
+    if (tool.includes("*"))
+      return [
+        {
+          path: list,
+          key: tool,
+          message: `\`${tool}\` is not a name: name each tool, \`*\` matches nothing here`,
+        },
+      ];
+    const beginnings = otherBeginnings(tool, config);
+    if (beginnings !== undefined)
+      return [{ path: list, key: tool, message: `no server has a tool \`${tool}\`: names begin with ${beginnings}` }];
     if (name !== undefined && name.length > nameLength)
       return [{ path: where, message: `is longer than \`federation.nameLength\` (${nameLength} characters)` }];
     const other = tools.slice(0, index).find(([, earlier]) => name !== undefined && earlier.name === name);
     if (other === undefined) return [];
     return [{ path: where, message: `\`${other[0]}\` is called \`${name}\` too` }];
+  });
+}
+
+/** Settings of an argument that contradict each other. */
+function argumentProblems(path: Path, { overrides }: FederationConfig): readonly ConfigFinding[] {
+  return Object.entries(overrides.tools).flatMap(([tool, { arguments: list }]) =>
+    Object.entries(list).flatMap(([argument, { fixed, default: fallback, enum: values }]) => {
+      const where = [...path, "overrides", "tools", tool, "arguments", argument];
+      const extra = fallback === undefined ? "enum" : "default";
+      if (fixed !== undefined && (fallback !== undefined || values !== undefined))
+        return [{ path: [...where, extra], message: "never applies beside `fixed`; remove one of them" }];
+      if (fallback === undefined || values === undefined || values.some((value) => isDeepStrictEqual(value, fallback)))
+        return [];
+      return [{ path: [...where, "default"], message: "is not one of the values in `enum`" }];
+    }),
+  );
+}
+
+/** Views that are empty, and names in them that cannot exist. */
+function viewProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
+  const overridden = Object.entries(config.overrides.tools);
+  return config.views.flatMap((view) => {
+    const place = [...path, "views", view.name];
+    if (view.tools.length + view.prompts.length + view.resources.length === 0)
+      return [
+        {
+          path: place,
+          message: 'offers nothing: name its `tools`, `prompts` or `resources` (`tools: ["*"]` for all tools)',
+        },
+      ];
+    return (["tools", "prompts"] as const).flatMap((kind) =>
+      view[kind].flatMap((name, index): ConfigFinding[] => {
+        const where = [...place, kind, index];
+        if (kind === "tools" && overridden.some(([, given]) => given.name === name)) return [];
+        const renamed = kind === "tools" ? overridden.find(([tool]) => tool === name)?.[1].name : undefined;
+        if (renamed !== undefined)
+          return [
+            { path: where, message: `\`${name}\` is called \`${renamed}\` by \`overrides\`; write \`${renamed}\`` },
+          ];
+        const beginnings = otherBeginnings(name, config);
+        if (
+          beginnings === undefined ||
+          (kind === "tools" && name.includes("*") && overridden.some(([, given]) => given.name !== undefined))
+        )
+          return [];
+        return [{ path: where, message: `no server has \`${name}\`: names begin with ${beginnings}` }];
+      }),
+    );
   });
 }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import { credentialsConfig } from "../auth/config.ts";
+import { textHint } from "../policy/cel/config.ts";
 import { checkExpression } from "../policy/cel/expression.ts";
 import { durationField } from "../lib/duration.ts";
 import { createUpstreamForms, upstreamFormError } from "../transports/config.ts";
@@ -99,7 +100,11 @@ const fixedValue = z
   .superRefine((value, context) => {
     const problem = typeof value === "string" ? checkExpression(value, "call", "value") : undefined;
     if (problem !== undefined)
-      context.addIssue({ code: "custom", message: problem.message, params: { offset: problem.offset } });
+      context.addIssue({
+        code: "custom",
+        message: `${problem.message}; ${textHint}`,
+        params: { offset: problem.offset },
+      });
   })
   .optional()
   .describe("Value for every call; clients do not see the argument. A string is CEL, anything else a literal value.");
@@ -112,7 +117,7 @@ const argumentOverride = z.strictObject({
   enum: z.array(z.unknown()).min(1).optional().describe("The only values that clients may send."),
 });
 
-/** `overrides`: what is offered otherwise than its server says. */
+/** `overrides`: changes to the tools that servers offer. */
 export const overridesConfig = z.strictObject({
   tools: z
     .record(

@@ -1,6 +1,7 @@
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import type * as z from "zod";
 
-import { alternativesOf, schemasAt } from "./json-schema.ts";
+import { alternativesOf, type JsonSchema, schemasAt } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
 import { closestName } from "../lib/closest-name.ts";
 
@@ -18,24 +19,97 @@ export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
     case "invalid_type": {
       const expected = typeNames[issue.expected] ?? issue.expected;
       if (issue.input === undefined) return `is missing: expected ${expected}`;
-      const unquoted = issue.expected === "string" && ["number", "boolean"].includes(typeof issue.input);
-      return `expected ${expected}, found ${typeName(issue.input)}${unquoted ? "; put it in quotes" : ""}`;
+      return `expected ${expected}, found ${typeName(issue.input)}${quotesHint([issue.expected], issue.input)}`;
+    }
+    case "invalid_union": {
+      // The alternatives, if each is a single literal or type; objects are described by their keys.
+      const branches = flatBranches(issue.errors).map(([only, ...more]) => (more.length === 0 ? only : undefined));
+      const expected = branches.flatMap((only) => {
+        if (only?.path.length !== 0) return [];
+        if (only.code === "invalid_type") return [typeNames[only.expected] ?? only.expected];
+        return only.code === "invalid_value" ? only.values.map((value) => `\`${String(value)}\``) : [];
+      });
+      if (expected.length < branches.length) return undefined;
+      const types = branches.map((only) => (only?.code === "invalid_type" ? only.expected : ""));
+      if (issue.input === undefined) return `is missing: expected ${expected.join(" or ")}`;
+      return `expected ${expected.join(" or ")}, found ${typeName(issue.input)}${quotesHint(types, issue.input)}`;
     }
     case "invalid_value": {
       const values = issue.values.map((value) => `\`${String(value)}\``);
       const expected = values.length === 1 ? values.join("") : `one of ${values.join(", ")}`;
       if (issue.input === undefined) return `is missing: expected ${expected}`;
-      const meant = typeof issue.input === "string" ? closestName(issue.input, issue.values.map(String)) : undefined;
+      const meant = typeof issue.input === "string" ? meantValue(issue.input, issue.values.map(String)) : undefined;
+      const isQuoted = issue.values.some((value) => typeof value !== "string" && String(value) === issue.input);
+      if (isQuoted) return `expected ${expected}; leave out the quotes`;
       return `expected ${expected}${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
     }
     case "too_small":
-      if (issue.origin === "string" && issue.minimum === 1) return "must not be empty";
-      return `must be at least ${issue.minimum}`;
+      if (issue.minimum === 1 && issue.origin in unitNames) return "must not be empty";
+      if (issue.inclusive === false) return `must be more than ${issue.minimum}`;
+      return `must ${boundVerb(issue.origin)} at least ${issue.minimum}${unitNames[issue.origin] ?? ""}`;
     case "too_big":
-      return `must be at most ${issue.maximum}`;
+      return `must ${boundVerb(issue.origin)} at most ${issue.maximum}${unitNames[issue.origin] ?? ""}`;
     default:
       return undefined;
   }
+}
+
+/** The alternatives of a union, and those of unions in it. */
+function flatBranches(branches: readonly (readonly Issue[])[]): readonly (readonly Issue[])[] {
+  return branches.flatMap((issues) => {
+    const [only, ...more] = issues;
+    return more.length === 0 && only?.code === "invalid_union" && only.path.length === 0
+      ? flatBranches(only.errors)
+      : [issues];
+  });
+}
+
+/** The unit of a size, by the kind of value. */
+const unitNames: Readonly<Record<string, string>> = { string: " characters", array: " entries" };
+
+function boundVerb(origin: string): string {
+  return origin in unitNames ? "have" : "be";
+}
+
+/** The value that was probably meant, also where it is a part of one: `streamable-http` for `http`. */
+function meantValue(given: string, values: readonly string[]): string | undefined {
+  return closestName(given, values) ?? onlyPartOf(given, values);
+}
+
+/** Hints about a value of the wrong type, such as missing or needless quotes. */
+function quotesHint(expected: readonly string[], input: unknown): string {
+  if (expected.includes("array") && typeof input === "string") return "; put its entries in `[` and `]`";
+  if (expected.includes("string") && ["number", "boolean"].includes(typeof input)) return "; put it in quotes";
+  if (typeof input !== "string") return "";
+  const written = input.trim().toLowerCase();
+  if (["number", "int"].some((type) => expected.includes(type))) {
+    if (/^-?\d+(?:\.\d+)?$/u.test(written)) return "; leave out the quotes";
+    const amount = plainNumber(written);
+    if (amount !== undefined) return `; write ${amount}`;
+  }
+  if (expected.includes("boolean")) {
+    if (written === "true" || written === "false") return "; leave out the quotes";
+    if (Object.hasOwn(oldSwitches, written)) return `; write \`${oldSwitches[written]}\``;
+  }
+  return "";
+}
+
+/** Words for `true` and `false` in YAML 1.1, which are text in YAML 1.2. */
+const oldSwitches: Readonly<Record<string, boolean>> = {
+  yes: true,
+  on: true,
+  y: true,
+  no: false,
+  off: false,
+  n: false,
+};
+
+/** The number that a text with separators or a unit of bytes stands for: `10_000`, `10MB`. */
+function plainNumber(text: string): number | undefined {
+  const { digits = "", unit = "" } = /^(?<digits>\d[\d_,]*(?:\.\d+)?) ?(?<unit>[kmg]?)i?b?$/u.exec(text)?.groups ?? {};
+  const amount = digits === "" ? Number.NaN : Number(digits.replaceAll(/[_,]/gu, ""));
+  const product = amount * 1024 ** ["", "k", "m", "g"].indexOf(unit);
+  return Number.isSafeInteger(product) ? product : undefined;
 }
 
 /** Issues with their full paths. */
@@ -43,7 +117,7 @@ export function locateIssues(issues: readonly Issue[], above: Path = []): readon
   return issues.flatMap((issue) => {
     // Configuration keys are strings.
     const path = [...above, ...issue.path.map((step) => (typeof step === "symbol" ? String(step) : step))];
-    const branch = issue.code === "invalid_union" ? chooseBranch(issue.errors) : undefined;
+    const branch = issue.code === "invalid_union" ? chooseBranch(flatBranches(issue.errors), issue.input) : undefined;
     return branch === undefined ? [{ issue, path }] : locateIssues(branch, path);
   });
 }
@@ -56,12 +130,7 @@ export function toFindings(issues: readonly LocatedIssue[], tree: unknown): read
   );
   return findings
     .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
-    .map(({ path, key, message, offset }) => ({
-      path,
-      message,
-      ...(key === undefined ? {} : { key }),
-      ...(offset === undefined ? {} : { offset }),
-    }));
+    .map(({ path, key, message, offset }) => ({ path, message, ...withoutUndefined({ key, offset }) }));
 }
 
 interface GuessedFinding extends ConfigFinding {
@@ -84,8 +153,23 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       const slips = Object.keys(isObject(value) ? value : {})
         .filter((key) => !knownKeys(path).includes(key))
         .map((key) => unknownKey(path, key, tree))
-        .filter(({ meant }) => meant !== undefined);
-      return slips.length > 0 ? slips : [{ path, message: issue.message }];
+        .filter(({ meant, key }) => meant !== undefined || key === "<<");
+      if (slips.length > 0) return slips;
+      const forms = schemasAt(path).flatMap(({ anyOf = [] }) => anyOf);
+      const needsObject = forms.length > 0 && forms.every(({ type }) => type === "object");
+      const isOther = needsObject && value !== undefined && !isObject(value);
+      const message = isOther ? `${issue.message}; found ${typeName(value)}` : issue.message;
+      return [{ path, message: message + (canHold(path, true) ? quotesHint(["boolean"], value) : "") }];
+    }
+    case "invalid_type": {
+      // Only the type is known, which does not say what to write.
+      const described = issue.expected === "object" ? describeKeys(path) : "";
+      const value = valueAt(tree, path);
+      const begin = typeof value === "string" ? /^(?<key>\w+):\S/u.exec(value)?.groups?.["key"] : undefined;
+      const hint = begin !== undefined && knownKeys(path).includes(begin) ? "; write a space after the colon" : "";
+      const isWhole = path.at(-1) === "command" && Array.isArray(value);
+      const rest = isWhole ? "; put all but the program in `args`" : hint;
+      return [{ path, message: issue.message.replace("an object,", `an object${described},`) + rest }];
     }
     default: {
       // A check of a string may say at which character it failed.
@@ -99,22 +183,179 @@ function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   const renamed = newPathOf(path, key);
   if (renamed !== undefined) return { path, key, message: describeRename(path, key, renamed) };
   const present = valueAt(tree, path);
-  const meant = closestName(
-    key,
-    knownKeys(path).filter((known) => !isObject(present) || !Object.hasOwn(present, known)),
-  );
-  const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
-  return { path, key, message: `unknown key \`${key}\`${hint}`, ...(meant === undefined ? {} : { meant }) };
+  const known = keysBeside(path, present);
+  const unused = known.filter((name) => !isObject(present) || !Object.hasOwn(present, name));
+  const value = isObject(present) ? present[key] : undefined;
+  const found = slipIn(key) ?? otherForm(path, key, present) ?? adviceFor(path, key);
+  const places = found ?? placesOf(path, key, value);
+  // At the top, a key of a route is no misspelt one: `upstreams`.
+  const isCertain = found !== undefined || (path.length === 0 && places !== undefined);
+  const meant = !isCertain
+    ? (closestName(key, unused) ?? (places === undefined ? onlyPartOf(key, unused) : undefined))
+    : undefined;
+  const hint = meant === undefined ? (places ?? keysHint(path, key, value, known)) : `; did you mean \`${meant}\`?`;
+  return { path, key, message: `unknown key \`${shownKey(key)}\`${hint}`, ...(meant === undefined ? {} : { meant }) };
 }
 
-/** The issues of the only alternative that has the right type and all required keys; undefined if none or several do. */
-function chooseBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
+/** A slip of the keyboard in a key. */
+function slipIn(key: string): string | undefined {
+  if (unusualSpace.test(key)) return "; it contains a no-break space or another unusual character: type it again";
+  return key.includes(":") ? "; write a space after the colon" : undefined;
+}
+
+/** White space that looks like a space, characters without a shape, and typographic quotes. */
+const unusualSpace = /[^\P{White_Space} \n]|\p{Cf}|[\u2018-\u201F]/u;
+
+function shownKey(key: string): string {
+  return key.replaceAll(/[^\P{White_Space} ]|\p{C}/gu, "\u{FFFD}");
+}
+
+/** What to say about a key of another form of this object: `args` beside `url`. */
+function otherForm(path: Path, key: string, present: unknown): string | undefined {
+  const forms = schemasAt(path)
+    .flatMap(alternativesOf)
+    .filter(({ properties = {} }) => Object.hasOwn(properties, key));
+  const [needed] = forms.flatMap(({ required = [] }) => required);
+  if (needed === undefined || needed === key || !isObject(present) || Object.hasOwn(present, needed)) return undefined;
+  const [own] = keysOfForm(path, present);
+  return `; it goes with \`${needed}\`${own === undefined ? "" : `, not with \`${own}\``}`;
+}
+
+/** The required keys of the only form of an object whose required keys are all there. */
+function keysOfForm(path: Path, present: unknown): readonly string[] {
+  const [required = [], ...more] = formsOf(path, present).map((form) => form.required ?? []);
+  return more.length === 0 ? required : [];
+}
+
+function formsOf(path: Path, present: unknown): readonly JsonSchema[] {
+  const forms = schemasAt(path).flatMap(alternativesOf);
+  const chosen = forms.filter(
+    ({ required = [] }) =>
+      required.length > 0 && isObject(present) && required.every((key) => Object.hasOwn(present, key)),
+  );
+  return chosen.length === 0 ? forms : chosen;
+}
+
+/** The known keys of an object, in the forms of it that this one can be. */
+function keysBeside(path: Path, present: unknown): readonly string[] {
+  return formsOf(path, present).flatMap(({ properties = {} }) => Object.keys(properties));
+}
+
+/** What people look for under another name, or in another place. */
+const advice: Readonly<Record<string, string>> = {
+  "<<": "; merge keys are not part of YAML 1.2: write the keys out, or repeat a whole value as `*name`",
+  telemetry: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
+  otel: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
+  opentelemetry: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
+  tracing: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
+  metrics: "; they are always there: at /metrics of the `admin` listener",
+};
+
+/** Advice about a key that belongs nowhere. */
+function adviceFor(path: Path, key: string): string | undefined {
+  const isRoute = path.length === 2 && path[0] === "routes";
+  if (isRoute && key === "path") return `; this route is served at \`/${String(path[1])}/mcp\``;
+  if (key !== "<<" && path.length > 0) return undefined;
+  return Object.hasOwn(advice, key.toLowerCase()) ? advice[key.toLowerCase()] : undefined;
+}
+
+/** Where a misplaced key belongs: in an object around this one, or inside it. */
+function placesOf(path: Path, key: string, value: unknown): string | undefined {
+  const outer = placesAround(path).find((place) => knownKeys(place).includes(key) && isNoSlip([...place, key], value));
+  if (outer !== undefined) return `; it belongs ${formatPlace(outer)}`;
+  const inside = placesInside(path, key);
+  if (inside.length === 0 || inside.length > 3) return undefined;
+  return `; it belongs in ${inside.map((place) => `\`${formatPath(place)}\``).join(" or ")}`;
+}
+
+/** The paths of the objects around the one at a path, the nearest first. */
+function placesAround(path: Path): readonly Path[] {
+  return path.map((_, depth) => path.slice(0, depth)).toReversed();
+}
+
+/** Whether a value can have been written for a setting; any scalar may be a slip. */
+function isNoSlip(path: Path, value: unknown): boolean {
+  return typeof value !== "object" || value === null || canHold(path, value);
+}
+
+/** Whether a setting can have a value of this type. */
+function canHold(path: Path, value: unknown): boolean {
+  const type = Array.isArray(value) ? "array" : typeof value === "number" ? "number" : typeof value;
+  const types = schemasAt(path)
+    .flatMap(alternativesOf)
+    .flatMap((schema) => schema.type ?? (schema.enum ?? [schema.const]).map((one) => typeof one));
+  return types.some((known) => known === type || (known === "integer" && type === "number"));
+}
+
+/** The only known name that begins or ends with this one, or the other way round: `certFile` for `cert`, `log` for `logging`. */
+function onlyPartOf(name: string, known: readonly string[]): string | undefined {
+  const isPart = (one: string, other: string): boolean =>
+    one.length >= 3 && (other.startsWith(one) || other.endsWith(one));
+  const [only, ...more] = new Set(known.filter((other) => isPart(name, other) || isPart(other, name)));
+  return more.length === 0 ? only : undefined;
+}
+
+/** A suggestion for a key that belongs nowhere. */
+function keysHint(path: Path, key: string, value: unknown, beside: readonly string[]): string {
+  const known = [...new Set(beside)];
+  for (const place of placesAround(path)) {
+    const fitting = knownKeys(place).filter((name) => isNoSlip([...place, name], value));
+    const meant = closestName(key, fitting);
+    if (meant !== undefined) return `; did you mean \`${meant}\` ${formatPlace(place)}?`;
+  }
+  return known.length === 0 ? "" : `; expected ${known.map((name) => `\`${name}\``).join(", ")}`;
+}
+
+function formatPlace(path: Path): string {
+  return path.length === 0 ? "at the top level" : `in \`${formatPath(path)}\``;
+}
+
+/** The nearest objects inside the one at a path that have a key: in its members, or in theirs by name. */
+function placesInside(path: Path, key: string): readonly Path[] {
+  let level: readonly Path[] = [path];
+  // Members of named members; a deeper one is not an indentation mistake.
+  for (let depth = 0; depth < 4; depth++) {
+    level = level.flatMap((place) => [
+      ...[...new Set(knownKeys(place))].map((name) => [...place, name]),
+      ...(hasNames(place) ? [[...place, "NAME"]] : []),
+    ]);
+    const found = level.filter((place) => knownKeys(place).includes(key));
+    const routes = found.find((place) => place[0] === "routes");
+    if (found.length > 0) return routes === undefined ? found : [routes];
+  }
+  return [];
+}
+
+/** Whether the user chooses the keys of the object at a path. */
+function hasNames(path: Path): boolean {
+  return schemasAt(path)
+    .flatMap(alternativesOf)
+    .some(({ additionalProperties }) => typeof additionalProperties === "object");
+}
+
+/** The properties of an object at a path. */
+function describeKeys(path: Path): string {
+  const required = [...new Set(requiredKeys(path))].map((key) => `\`${key}\``);
+  if (required.length > 0) return ` with ${required.join(" and ")}`;
+  const known = [...new Set(knownKeys(path))].slice(0, 3).map((key) => `\`${key}\``);
+  return known.length === 0 ? "" : ` with keys such as ${known.join(", ")}`;
+}
+
+/**
+ * The issues of the only alternative that has the right type and all required keys, or of the only one that is an
+ * object as the value is; undefined if none or several are.
+ */
+function chooseBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const meant = branches.filter((issues) =>
     issues.every(({ code, path, input }) =>
       path.length === 0 ? code === "unrecognized_keys" : path.length > 1 || input !== undefined,
     ),
   );
-  return meant.length === 1 ? meant[0] : undefined;
+  if (meant.length === 1) return meant[0];
+  const objects = branches.filter((issues) =>
+    issues.every(({ code, path }) => path.length > 0 || code === "unrecognized_keys"),
+  );
+  return isObject(value) && objects.length === 1 ? objects[0] : undefined;
 }
 
 /** The keys of an object at a path, of all alternatives. */
@@ -124,18 +365,23 @@ function knownKeys(path: Path): readonly string[] {
     .flatMap(({ properties = {} }) => Object.keys(properties));
 }
 
+/** The keys that an object at a path must have. */
+function requiredKeys(path: Path): readonly string[] {
+  return schemasAt(path).flatMap(({ required = [] }) => required);
+}
+
 const typeNames: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   int: "an integer",
   boolean: "`true` or `false`",
   object: "an object",
-  record: "an object",
+  record: "an object with names as keys",
   array: "a list",
 };
 
 function typeName(value: unknown): string {
-  if (value === null) return "null";
+  if (value === null) return "nothing (null)";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a fraction";
   return typeNames[typeof value] ?? typeof value;
@@ -204,9 +450,8 @@ export function withValueAt(tree: unknown, path: Path, value: unknown): unknown 
 }
 
 /**
- * Keys that have another name now, by the path under which they used to be written. A route's own settings are listed
- * without `routes.<name>`, a name chosen by the user is `*`, and a list index is left out. Old names are refused, and
- * the error says the new one.
+ * Renamed keys, by their previous path. A route's own settings are listed without `routes.<name>`, a name chosen by the
+ * user is `*`, and a list index is left out. Old names are refused, and the error says the new one.
  */
 export const renamedKeys: Readonly<Record<string, string>> = {
   "auth.authenticators.*.introspection.cache": "auth.authenticators.*.introspection.cacheMaxAge",

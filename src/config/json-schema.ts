@@ -49,7 +49,7 @@ function simplify(schema: JsonSchema): JsonSchema {
 }
 
 /** The schemas that may apply to a member or element of values with these schemas. */
-export function schemasBelow(schemas: readonly JsonSchema[], step: string | number): readonly JsonSchema[] {
+function schemasBelow(schemas: readonly JsonSchema[], step: string | number): readonly JsonSchema[] {
   return schemas.flatMap(alternativesOf).flatMap(({ properties, additionalProperties, items }) => {
     if (typeof step === "number") return items === undefined ? [] : [items];
     const own = properties !== undefined && Object.hasOwn(properties, step) ? properties[step] : undefined;

@@ -85,7 +85,8 @@ function count(fallback: number, largest = Number.MAX_SAFE_INTEGER) {
 
 const meanings = {
   connect: "Time to connect to an upstream.",
-  quick: "Inactivity timeout of lists, the handshake and other quick requests.",
+  quick:
+    "Inactivity timeout of lists, the handshake and other quick requests; a server must accept notifications within it.",
   tool: "Inactivity timeout of tool calls, resource reads and prompts; progress restarts it.",
   human: "Inactivity timeout of requests that wait for a person or a model.",
   hard: "Total timeout of every request, regardless of progress.",

@@ -109,6 +109,7 @@ describe("a configuration", () => {
           auth: { use: [], allowsAnonymous: true, scopes: [], offeredScopes: [] },
         },
       },
+      workers: 1,
     });
   });
 
@@ -137,7 +138,9 @@ describe("a configuration", () => {
   it("needs at least one server", () => {
     expect(problemsOf({})).toEqual([": no routes: set `upstream`, `routes` or `mcpServers`"]);
     expect(problemsOf({ mcpServers: { off: { command: "x", disabled: true } } })).toHaveLength(1);
-    expect(problemsOf(5)).toEqual([": expected an object, found an integer"]);
+    expect(problemsOf(5)).toEqual([
+      ": expected an object with keys such as `$schema`, `listen`, `admin`, found an integer",
+    ]);
   });
 
   it("names an unknown key, where it stands and what was meant", () => {
@@ -153,10 +156,10 @@ describe("a configuration", () => {
     ]);
     expect(problemsOf({ upstream: demo, admin: { prot: 1, banana: 2 } })).toEqual([
       "admin: unknown key `prot`; did you mean `port`?",
-      "admin: unknown key `banana`",
+      "admin: unknown key `banana`; expected `host`, `port`, `publicUrl`, `signIn`, `allowAnonymous`",
     ]);
     expect(problemsOf(JSON.parse('{ "upstream": { "demo": true }, "__proto__": {} }'))).toEqual([
-      ": unknown key `__proto__`",
+      expect.stringMatching(/^: unknown key `__proto__`; expected `\$schema`, `listen`/u),
     ]);
   });
 
@@ -189,18 +192,18 @@ describe("a configuration", () => {
     };
     expect(problemsOf(wrong)).toEqual([
       "listen.host: is not a host name or IP address",
-      "listen.port: expected a number, found a string",
+      "listen.port: expected a number, found a string; leave out the quotes",
       "listen.publicUrl: is not an http or https URL without query and fragment",
       "listen.trustedProxies[0]: is not an IP address or network such as 10.0.0.0/8",
       "listen.allowedOrigins[0]: is not an origin such as https://app.example.com (no path, no default port)",
       "log.level: expected one of `trace`, `debug`, `info`, `warn`, `error`, `fatal`, `silent`; did you mean `info`?",
       "limits.depth: must be at least 1",
       "limits.batch: expected an integer, found a fraction",
-      "limits.sessions: expected a number, found null",
+      "limits.sessions: expected a number, found nothing (null)",
       "timeouts.quick: must be longer than 0",
       'timeouts.tool: expected a duration such as "250ms", "30s", "5m" or "1h", or a number of milliseconds, at most 24d',
       "routes.a.upstream.command: must not be empty",
-      "routes.a.upstream.args: expected a list, found a string",
+      "routes.a.upstream.args: expected a list, found a string; put its entries in `[` and `]`",
       "routes.a.upstream.env.N: expected a string, found an integer; put it in quotes",
       "routes.a.mode: expected one of `enforce`, `observe`",
       "routes.b.upstream.url: contains credentials; put them in `headers`",
@@ -264,6 +267,63 @@ describe("routes", () => {
       "routes.a.timeouts.tools.slow: is longer than `hard`: 1h",
       "routes.b.timeouts.quick: is longer than `hard`: 1m",
     ]);
+  });
+
+  it("name the store and the limits that do not fit several workers", () => {
+    const problems = problemsOf({
+      workers: 4,
+      upstream: demo,
+      state: { redis: { url: "redis://127.0.0.1" } },
+      limits: { requests: 6, pending: 8, sessionsPerPrincipal: 3 },
+    });
+    expect(problems).toEqual([
+      "workers: with `state.redis` needs `cluster` too: each worker is one of the gateways",
+      "limits.requestsPerPrincipal: must be at least 4, the number of `workers`",
+      "limits.pendingPerPrincipal: must be at least 4, the number of `workers`",
+      "limits.sessionsPerPrincipal: must be at least 4, the number of `workers`",
+    ]);
+    expect(problemsOf({ workers: 0, upstream: demo })).toEqual(["workers: must be at least 1"]);
+    expect(problemsOf({ workers: "auto", upstream: demo })).toEqual([]);
+  });
+
+  it.each([
+    [{ workers: "all" }, "workers: expected `auto` or a number, found a string"],
+    [{ workers: "4" }, "workers: expected `auto` or a number, found a string; leave out the quotes"],
+    [{ workers: 1.5 }, "workers: expected `auto` or an integer, found a fraction"],
+    [{ state: { redis: "redis://a" } }, "state.redis: expected an object with `url`, found a string"],
+    [{ state: { cluster: {} } }, "state: unknown key `cluster`; it belongs at the top level"],
+    [
+      { state: { sentinel: { name: "a", urls: ["redis://a"] } } },
+      "state: unknown key `sentinel`; it belongs in `state.redis`",
+    ],
+    [
+      { state: { redis: { url: "redis://a", sentinel: { name: "a", urls: [] } } } },
+      "state.redis.sentinel.urls: must not be empty",
+    ],
+    [{ views: {} }, ": unknown key `views`; it belongs in `routes.NAME`"],
+    [
+      { routes: { a: { upstream: { ...demo, timeouts: {} } } } },
+      "routes.a.upstream: unknown key `timeouts`; it belongs in `routes.a`",
+    ],
+    [
+      { routes: { a: { upstreams: { b: demo }, overrides: { b__x: {} } } } },
+      "routes.a.overrides: unknown key `b__x`; expected `tools`",
+    ],
+  ])("say what to write instead: %j", (part, problem) => {
+    expect(problemsOf("routes" in part ? part : { upstream: demo, ...part })).toEqual([problem]);
+  });
+
+  it.each([
+    [1, 8484, ["cluster.listen.port: is also `listen.port`; choose another"]],
+    [3, 8482, ["cluster.listen.port: peers of 3 workers need 8482 to 8484, and `listen.port` is 8484; choose another"]],
+    [4, 65_533, ["cluster.listen.port: must be at most 65532: each of 4 workers has its own port"]],
+    [4, 65_532, []],
+    [4, 0, []],
+  ])("leave %i workers ports for peers from %i", (workers, port, problems) => {
+    const secret = "s".repeat(32);
+    const state = { keys: [secret], redis: { url: "redis://127.0.0.1" } };
+    const cluster = { listen: { host: "127.0.0.1", port }, secret };
+    expect(problemsOf({ workers, upstream: demo, state, cluster })).toEqual(problems);
   });
 
   it("name headers in lower case", () => {

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 
 import { type ConfigResult, loadConfig, type LoadOptions } from "./load.ts";
 import { formatProblem } from "./issues.ts";
-import { redactedConfig } from "./secrets.ts";
 
 const files: Readonly<Record<string, string>> = {
   "/etc/headgate/key": "key-from-file\n",
@@ -59,13 +58,15 @@ routes:
     expect(await problemsOf(text)).toEqual([
       "f:2:3 listen: unknown key `hots`; did you mean `host`?",
       "f:3:3 listen.port: must be at most 65535",
-      "f:8:14 routes.files.upstream.args[0]: environment variable NONE is not set",
+      "f:8:14 routes.files.upstream.args[0]: environment variable NONE is not set; set it, or write `${env:NONE:-default}`",
       "f:9:5 routes.files.mode: expected one of `enforce`, `observe`; did you mean `enforce`?",
     ]);
   });
 
   it("says where YAML and JSON themselves are wrong", async () => {
-    expect(await problemsOf("upstream: { demo: true }\nupstream: { demo: true }\n")).toEqual(["f:2:1 duplicate key"]);
+    expect(await problemsOf("upstream: { demo: true }\nupstream: { demo: true }\n")).toEqual([
+      "f:2:1 duplicate key `upstream`; keep one",
+    ]);
     expect(await problemsOf('{ "upstream": }', { format: "json" })).toEqual(["f:1:15 invalid JSON from here on"]);
   });
 
@@ -76,7 +77,7 @@ routes:
 
   it("says once that a value is missing, not that it is wrong as well", async () => {
     expect(await problemsOf("upstream: { url: '${env:URL}' }")).toEqual([
-      "f:1:13 upstream.url: environment variable URL is not set",
+      "f:1:13 upstream.url: environment variable URL is not set; set it, or write `${env:URL:-default}`",
     ]);
   });
 
@@ -94,7 +95,7 @@ upstream: { demo: true }
     });
     expect(await problemsOf(text, { env: { PORT: "http", OPEN: "yes", WAIT: "2m" } })).toEqual([
       "f:1:11 listen.port: expected a number, found a string",
-      "f:1:47 listen.allowAnonymous: expected `true` or `false`, found a string",
+      "f:1:47 listen.allowAnonymous: expected `true` or `false`, found a string; write `true`",
     ]);
     expect(await problemsOf('listen: { port: "9000" }\nupstream: { demo: true }')).toHaveLength(1);
   });
@@ -108,7 +109,7 @@ upstream: { demo: true }
     const result = await load(text, { file, env: { TOKEN: "hunter-token" } });
     if (!result.ok) throw new Error(JSON.stringify(result.problems));
     expect(result.config.routes["a"]?.upstream).toMatchObject({ headers: { "x-key": "key-from-file" } });
-    const shown = JSON.stringify(redactedConfig(result.config));
+    const shown = result.config.secrets.redact(JSON.stringify(result.config));
     expect(shown).not.toContain("hunter-token");
     expect(shown).not.toContain("key-from-file");
     expect(shown).toContain("https://x.example/(secret)");

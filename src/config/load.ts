@@ -1,7 +1,7 @@
 import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { fromClientConfig } from "./client-config.ts";
-import { cleanMcpServers } from "./mcp-servers.ts";
+import { cleanMcpServers, memberNameOf, routeNameOf } from "./mcp-servers.ts";
 import { isObject } from "../lib/is-object.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
 import {
@@ -13,6 +13,7 @@ import {
   type Path,
   type Problem,
   toFindings,
+  valueAt,
   withValueAt,
 } from "./issues.ts";
 import { type ConfigInput, configSchema } from "./schema.ts";
@@ -21,6 +22,7 @@ import type { Source, SourceFormat } from "./source.ts";
 import { type Environment, reasonOf, substitute } from "./substitute.ts";
 import type { Config } from "./config.ts";
 import { resolveConfig, type ResolveDeps } from "./resolve.ts";
+import { writtenFindings } from "./setting-checks.ts";
 
 /** Where a configuration comes from, and what loading it may read. */
 export interface LoadOptions {
@@ -33,10 +35,10 @@ export interface LoadOptions {
   /** Environment variables, for `${env:…}` and the proxy variables only. */
   readonly env: Environment;
   readonly readFile: (path: string) => Promise<string>;
-  /** Options of the command line that override the file. */
   /** Checks a valid configuration further; what it finds is reported with its place in the file. */
   readonly inspect?: (config: Config) => MaybePromise<Inspection>;
-  readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log" | "record">;
+  /** Options of the command line that override the file. */
+  readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log" | "record" | "workers">;
 }
 
 /** What a further check of a configuration found. */
@@ -63,7 +65,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   if (!source.ok) return { ok: false, problems: source.faults.map((fault) => ({ path: "", ...fault })) };
 
   const folder = file === undefined ? undefined : dirname(file);
-  const client = fromClientConfig(source.tree ?? {});
+  const client = fromClientConfig(source.tree ?? {}, resolvePath("."));
   const cleaned = cleanMcpServers(client.tree);
   const replaced = await substitute(cleaned.tree, {
     env,
@@ -74,7 +76,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const checked = checkConfig(laid.tree, { env, secrets, ...(folder === undefined ? {} : { folder }) }, replaced.paths);
 
   const toProblem = (finding: ConfigFinding): Problem => {
-    const path = client.originOf(finding.path);
+    const path = client.originOf(writtenPath(finding.path, laid.tree));
     return {
       path: formatPath(path),
       message: secrets.redact(finding.message),
@@ -128,6 +130,18 @@ function applyOverrides(tree: unknown, overrides: Readonly<Record<string, unknow
   };
 }
 
+/** Where the server of a route is written: routes may come from `mcpServers`. */
+function writtenPath(path: Path, tree: unknown): Path {
+  const [list, name, ...inner] = path;
+  const servers = valueAt(tree, ["mcpServers"]);
+  if (!isObject(servers) || name === undefined || valueAt(tree, [list ?? "", name]) !== undefined) return path;
+  const entry = Object.keys(servers).find((server) =>
+    list === "routes" ? routeNameOf(server) === name : list === "upstreams" && memberNameOf(server) === name,
+  );
+  if (entry === undefined) return path;
+  return ["mcpServers", entry, ...(inner[0] === "upstream" ? inner.slice(1) : inner)];
+}
+
 function byPosition(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }
@@ -176,11 +190,17 @@ function checkConfig(
   const read = first.ok || typed === tree ? first : parseTree(typed);
   if (!read.ok) return { ok: false, problems: toFindings(read.issues, typed) };
   const { config, problems, warnings } = resolveConfig(read.written, surroundings);
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, config, warnings };
+  const values = writtenFindings(typed);
+  const all = [...problems, ...values.problems];
+  return all.length > 0
+    ? { ok: false, problems: all }
+    : { ok: true, config, warnings: [...warnings, ...values.warnings] };
 }
 
 function parseTree(tree: unknown) {
-  const { success, data, error } = configSchema.safeParse(tree, { error: describeIssue, reportInput: true });
+  // Read once, so that compiling code for each object of the schema would not pay. Needed by bench load: "listens after".
+  const options = { error: describeIssue, reportInput: true, jitless: true };
+  const { success, data, error } = configSchema.safeParse(tree, options);
   return success ? { ok: true as const, written: data } : { ok: false as const, issues: locateIssues(error.issues) };
 }
 

@@ -53,7 +53,7 @@ describe("an entry of mcpServers", () => {
 
   it("is checked like the upstream of a route", () => {
     expect(upstreamOf({ url: "ftp://x" })).toEqual([
-      { path: "mcpServers.it.url", message: "is not an http or https URL" },
+      { path: "mcpServers.it.url", message: "is not an http or https URL; begin it with `http://` or `https://`" },
     ]);
     expect(upstreamOf({ url: "https://x", headers: { Host: "y" } })).toEqual([
       { path: "mcpServers.it.headers", message: "`Host` is a header that the gateway sets itself" },

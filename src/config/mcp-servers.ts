@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import { isObject } from "../lib/is-object.ts";
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import type { ConfigFinding } from "./issues.ts";
 import { reservedNames, upstreamConfig } from "./routes.ts";
 import { closestName } from "../lib/closest-name.ts";
@@ -47,7 +48,7 @@ export const mcpServerConfig = z
       return z.NEVER;
     }
     const transport = type === undefined ? undefined : transports[type];
-    return defined({ command, args, env, cwd, url, headers, transport });
+    return withoutUndefined({ command, args, env, cwd, url, headers, transport });
   })
   .pipe(upstreamConfig as z.ZodType<z.output<typeof upstreamConfig>>);
 
@@ -112,8 +113,4 @@ export function memberNameOf(server: string): string | undefined {
     .slice(0, 32)
     .replaceAll(/^[_-]+|[_-]+$/gu, "");
   return name === "" ? undefined : name;
-}
-
-function defined(values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }

@@ -21,23 +21,38 @@ function placeOf(text: string, piece: string): string {
 
 describe("mistakes in rules", () => {
   it.each<[string, readonly string[], string, string]>([
-    ["plain", ['- allow: mcp.toool == "x"'], "toool", "[0].allow: no such key: toool"],
-    ["single quotes", [`- allow: '"it''s" == mcp.toool'`], "toool", "[0].allow: no such key: toool"],
-    ["double quotes", ['- allow: "\\"\\u0041\\" == mcp.toool"'], "toool", "[0].allow: no such key: toool"],
+    ["plain", ['- allow: mcp.toool == "x"'], "toool", "[0].allow: no such key: toool; did you mean `mcp.tool`?"],
+    [
+      "single quotes",
+      [`- allow: '"it''s" == mcp.toool'`],
+      "toool",
+      "[0].allow: no such key: toool; did you mean `mcp.tool`?",
+    ],
+    [
+      "double quotes",
+      ['- allow: "\\"\\u0041\\" == mcp.toool"'],
+      "toool",
+      "[0].allow: no such key: toool; did you mean `mcp.tool`?",
+    ],
     [
       "literal block",
       ["- allow: |", "    mcp.tool == 'a' &&", "      principal.idd == 'b'"],
       "idd",
-      "[0].allow: no such key: idd",
+      "[0].allow: no such key: idd; did you mean `principal.id`?",
     ],
     [
       "folded block",
       ["- id: x", "  allow: >-", "", "    mcp.tool == 'a'", "    && principal.idd == 'b'"],
       "idd",
-      "[0].allow: no such key: idd",
+      "[0].allow: no such key: idd; did you mean `principal.id`?",
     ],
-    ["several plain lines", ["- allow: mcp.tool == 'a'", "    && foo"], "foo", "[0].allow: unknown variable: foo"],
-    ["missing end", ["- allow: mcp.tool ==", "  id: x"], "\n      id", "[0].allow: unexpected token: EOF"],
+    [
+      "several plain lines",
+      ["- allow: mcp.tool == 'a'", "    && foo"],
+      "foo",
+      "[0].allow: unknown variable: foo; expected `principal`, `mcp`, `request`, `session`",
+    ],
+    ["missing end", ["- allow: mcp.tool ==", "  id: x"], "\n      id", "[0].allow: unexpected token: the end"],
     ["wrong types", ["- allow: mcp.tool == 5"], "mcp.tool", "[0].allow: no such overload: string == int"],
     ["no condition", ["- allow: mcp.tool"], "mcp", "[0].allow: is string, expected bool"],
     ["nothing", ["- allow: ''"], "''", "[0].allow: needs a CEL expression"],
@@ -45,7 +60,7 @@ describe("mistakes in rules", () => {
       "a pattern",
       [`- allow: mcp.tool.matches("a(?=b)")`],
       '"a(',
-      "[0].allow: is not a pattern: invalid or unsupported Perl syntax: `(?=`",
+      "[0].allow: is not a pattern: invalid or unsupported Perl syntax: `(?=`; there is no lookahead and no lookbehind: use two conditions, with `!` and `&&`",
     ],
     [
       "a pattern of the caller",
@@ -57,15 +72,20 @@ describe("mistakes in rules", () => {
       "in a rate",
       ["- allow: 'true'", "  rate: { perSecond: 1, by: principal.nick }"],
       "nick",
-      "[0].rate.by: no such key: nick",
+      "[0].rate.by: no such key: nick; `principal` has `id`, `name`, `kind`, `scopes`, `claims`",
     ],
     [
       "in a value",
       ["- allow: 'true'", "  set:", "    /mode: readonly"],
       "readonly",
-      '[0].set["/mode"]: unknown variable: readonly',
+      `[0].set["/mode"]: unknown variable: readonly; expected \`principal\`, \`mcp\`, \`request\`, \`session\`; a string is CEL, so write '"eu"' for the text eu`,
     ],
-    ["result of a call", ["- allow: result.isError"], "result", "[0].allow: unknown variable: result"],
+    [
+      "result of a call",
+      ["- allow: result.isError"],
+      "result",
+      "[0].allow: unknown variable: result; expected `principal`, `mcp`, `request`, `session`",
+    ],
     ["no action", ["- id: x"], "id: x", "[0]: needs exactly one of `deny`, `allow` and `apply`"],
     [
       "two actions",
@@ -98,6 +118,20 @@ describe("mistakes in rules", () => {
       "redcat",
       "[0]: unknown key `redcat`; did you mean `redact`?",
     ],
+    ["an open bracket", ["- allow: (true #c"], " #c", "[0].allow: expected `)`, got the end"],
+    ["one ampersand", ['- allow: mcp.tool == "x" & true'], "& ", "[0].allow: unexpected character: &; write `&&`"],
+    [
+      "typographic quotes",
+      ["- allow: mcp.tool == \u201Cx\u201D"],
+      "\u201Cx",
+      "[0].allow: unexpected character: \u201C; use straight quotes",
+    ],
+    [
+      "a word for !",
+      ["- deny: not mcp.tool.startsWith('x')"],
+      "mcp.tool",
+      "[0].deny: unexpected character: 'p'; write `!` for `not`",
+    ],
   ])("have a place: %s", async (_, lines, piece, message) => {
     const text = withRules(...lines);
     expect(await problemsOf(text)).toEqual([`${placeOf(text, piece)} policy.rules${message}`]);
@@ -107,7 +141,7 @@ describe("mistakes in rules", () => {
     const text = `{ "routes": { "a": { "upstream": { "demo": true },
       "policy": { "lists": [{ "allow": "entry.kind == 'tool' && entri.name == 'x'" }] } } } }`;
     expect(await problemsOf(text, "json")).toEqual([
-      `${placeOf(text, "entri")} routes.a.policy.lists[0].allow: unknown variable: entri`,
+      `${placeOf(text, "entri")} routes.a.policy.lists[0].allow: unknown variable: entri; did you mean \`entry\`?`,
     ]);
   });
 
@@ -115,8 +149,8 @@ describe("mistakes in rules", () => {
     const text = withRules("- { id: a, allow: &same mcp.toool == 'x' }", "- { id: b, deny: *same }");
     const place = placeOf(text, "toool");
     expect(await problemsOf(text)).toEqual([
-      `${place} policy.rules[0].allow: no such key: toool`,
-      `${place} policy.rules[1].deny: no such key: toool`,
+      `${place} policy.rules[0].allow: no such key: toool; did you mean \`mcp.tool\`?`,
+      `${place} policy.rules[1].deny: no such key: toool; did you mean \`mcp.tool\`?`,
     ]);
   });
 

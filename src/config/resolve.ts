@@ -11,10 +11,12 @@ import {
   unnamedRoute,
   type Upstream,
 } from "./config.ts";
-import { principalWarnings } from "./principal-checks.ts";
+import { policyWarnings } from "./policy-checks.ts";
 import { federationProblems } from "./federation-checks.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import { memberNameOf, routeNameOf } from "./mcp-servers.ts";
+import { settingProblems, settingWarnings } from "./setting-checks.ts";
 import type { InterceptorConfig } from "./interceptors.ts";
 import { type ConfigFinding, formatPath, type Path } from "./issues.ts";
 import { resolveLimits } from "./limits.ts";
@@ -97,18 +99,19 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       ...authProblems(config, placed),
       ...listenProblems(config),
       ...timeoutProblems(list, config),
-      ...modeProblems(list),
-      ...policyProblems(list, written),
-      ...validationProblems(list, written),
+      ...observeProblems(list, written),
       ...federationProblems(placed),
-      ...interceptorProblems(list),
       ...clusterProblems(config),
+      ...peerPortProblems(config),
+      ...workerProblems(config),
+      ...settingProblems(config),
     ],
     warnings: [
       ...warnings,
       ...authWarnings(config, placed),
       ...trustWarnings(list),
-      ...principalWarnings(config.auth, written.policy, placed),
+      ...policyWarnings(config.auth, written.policy, placed),
+      ...settingWarnings(config, Date.now()),
     ],
   };
 }
@@ -132,26 +135,64 @@ function clusterProblems({ cluster, state }: Pick<Config, "cluster" | "state">):
   return problems;
 }
 
+/** Each worker listens for peers on its own port, which must be valid and not taken by another listener. */
+function peerPortProblems({ cluster, workers, listen, admin }: Config): readonly ConfigFinding[] {
+  if (cluster === undefined || cluster.listen.port === 0) return [];
+  const path = ["cluster", "listen", "port"];
+  const first = cluster.listen.port;
+  const last = first + workers - 1;
+  if (last > 65_535)
+    return [{ path, message: `must be at most ${65_536 - workers}: each of ${workers} workers has its own port` }];
+  const others = [
+    ...(listen.unixSocket === undefined ? [{ name: "listen", port: listen.port }] : []),
+    ...(admin === false ? [] : [{ name: "admin", port: admin.port }]),
+  ];
+  return others
+    .filter(({ port }) => port >= first && port <= last)
+    .map(({ name, port }) => ({
+      path,
+      message:
+        workers === 1
+          ? `is also \`${name}.port\`; choose another`
+          : `peers of ${workers} workers need ${first} to ${last}, and \`${name}.port\` is ${port}; choose another`,
+    }));
+}
+
+const perPrincipal = [
+  "requestsPerPrincipal",
+  "pendingPerPrincipal",
+  "sessionsPerPrincipal",
+  "suspendedCallsPerPrincipal",
+] as const;
+
+/**
+ * Several processes on one port find each other through the process that started them, unless a store is configured.
+ */
+function workerProblems({ workers, cluster, state, limits }: Config): readonly ConfigFinding[] {
+  if (workers === 1) return [];
+  const hasStore = state.redis !== undefined || state.postgres !== undefined;
+  const lone: ConfigFinding = {
+    path: ["workers"],
+    message: `with \`state.${state.redis === undefined ? "postgres" : "redis"}\` needs \`cluster\` too: each worker is one of the gateways`,
+  };
+  return [
+    ...(hasStore && cluster === undefined ? [lone] : []),
+    // Each worker gets an equal share of the concurrency limits, at least one.
+    ...perPrincipal
+      .filter((key) => limits[key] < workers)
+      .map((key) => ({ path: ["limits", key], message: `must be at least ${workers}, the number of \`workers\`` })),
+  ];
+}
+
 type WrittenValidation = ParsedConfig["validation"];
 
 /** The chosen levels without the others, which keep their defaults. */
 function chosenValidation(written: WrittenValidation): ValidationLevel | Partial<ValidationSettings> {
   if (typeof written === "string") return written;
-  return Object.fromEntries(Object.entries(written ?? {}).filter(([, setting]) => setting !== undefined));
+  return withoutUndefined(written ?? {});
 }
 
-/** A route that only observes cannot refuse anything. */
-function validationProblems(list: readonly ListedRoute[], { validation }: ParsedConfig): readonly ConfigFinding[] {
-  return list.flatMap(({ path, written }) => {
-    const chosen = written.validation ?? validation;
-    const place = written.validation === undefined ? ["validation"] : [...path, "validation"];
-    const isRefusing = typeof chosen === "object" && Object.values(chosen).includes("enforce");
-    if (written.mode !== "observe" || !isRefusing) return [];
-    return [{ path: place, message: "`observe` passes everything on; use `warn`, or `mode: enforce`" }];
-  });
-}
-
-/** A route and its views, each a route of its own. */
+/** A route and its views, each as a separate route. */
 function withViews(route: RouteConfig): readonly RouteConfig[] {
   const { upstream, name } = route;
   if (upstream.type !== "federation") return [route];
@@ -162,20 +203,6 @@ function withViews(route: RouteConfig): readonly RouteConfig[] {
     upstream: { ...upstream, view },
   }));
   return [route, ...views];
-}
-
-/** Passing bytes through needs the same transport on both sides. */
-function modeProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
-  return list.flatMap(({ path, written }) =>
-    written.mode === "observe" && written.upstream?.type !== "http"
-      ? [
-          {
-            path: [...path, "mode"],
-            message: "`observe` needs an upstream with a `url`",
-          },
-        ]
-      : [],
-  );
 }
 
 function placedInterceptors(
@@ -192,23 +219,29 @@ function placedInterceptors(
   }));
 }
 
-/** A route that only observes passes bytes on: nothing stands in their way. */
-function interceptorProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
-  return list.flatMap(({ path, written }) =>
-    written.mode === "observe" && written.interceptors.length > 0
-      ? [{ path: [...path, "interceptors"], message: "`observe` passes everything on; use `mode: enforce`" }]
-      : [],
-  );
-}
-
-/** A route that only observes cannot enforce a policy. */
-function policyProblems(list: readonly ListedRoute[], { policy }: ParsedConfig): readonly ConfigFinding[] {
+/** A route that only observes passes bytes on: it needs the same transport on both sides, and can refuse nothing. */
+function observeProblems(list: readonly ListedRoute[], { policy, validation }: ParsedConfig): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) => {
-    if (written.mode !== "observe" || (written.policy ?? policy) === undefined) return [];
-    const own = written.policy !== undefined;
-    const which = own ? "a `policy`" : "the general `policy`";
-    const message = `\`observe\` passes everything on, so ${which} cannot be enforced here; use \`mode: enforce\`, with \`policy.shadow: true\` to try a policy out`;
-    return [{ path: [...path, "mode"], message }];
+    if (written.mode !== "observe") return [];
+    const problems: ConfigFinding[] = [];
+    if (written.upstream?.type !== "http")
+      problems.push({ path: [...path, "mode"], message: "`observe` needs an upstream with a `url`" });
+    if ((written.policy ?? policy) !== undefined) {
+      const which = written.policy === undefined ? "the general `policy`" : "a `policy`";
+      const message = `\`observe\` passes everything on, so ${which} cannot be enforced here; use \`mode: enforce\`, with \`policy.shadow: true\` to try a policy out`;
+      problems.push({ path: [...path, "mode"], message });
+    }
+    const chosen = written.validation ?? validation;
+    if (typeof chosen === "object" && Object.values(chosen).includes("enforce")) {
+      const place = written.validation === undefined ? [] : path;
+      const message = "`observe` passes everything on; use `warn`, or `mode: enforce`";
+      problems.push({ path: [...place, "validation"], message });
+    }
+    if (written.interceptors.length > 0) {
+      const message = "`observe` passes everything on; use `mode: enforce`";
+      problems.push({ path: [...path, "interceptors"], message });
+    }
+    return problems;
   });
 }
 

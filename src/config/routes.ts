@@ -1,14 +1,31 @@
 import * as z from "zod";
 
 import { credentialsConfig, routeAuthConfig } from "../auth/config.ts";
+import { headerName } from "../lib/text/header-name.ts";
 import { policyConfig } from "../policy/config.ts";
-import { headerName } from "../lib/header-name.ts";
+import { validationLevels } from "../protocol/validation/validate.ts";
 import { createUpstreamConfig } from "../transports/config.ts";
 import { federationConfig, memberConfig, memberName, overridesConfig, viewConfig } from "./federation.ts";
-import { corsConfig } from "./listen.ts";
 import { interceptorConfig } from "./interceptors.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
-import { validationConfig } from "./validation.ts";
+import { corsConfig } from "./listen.ts";
+
+const setting = z.enum(["off", "warn", "enforce"]).optional();
+
+/** The `validation` part of the configuration and of a route. */
+export const validationConfig = z.union(
+  [
+    z.enum(validationLevels),
+    z.strictObject({
+      method: setting.describe("Methods, their directions, and whether they are requests or notifications."),
+      schema: setting.describe("Parameters and results, by the schema of the protocol revision."),
+      semantic: setting.describe("Capabilities that were declared, ids in flight, and results that ask for input."),
+    }),
+  ],
+  {
+    error: `expected one of ${validationLevels.join(", ")}, or an object that sets single levels to off, warn or enforce`,
+  },
+);
 
 /** First segments of the gateway's own paths, which are not route names. */
 export const reservedNames: ReadonlySet<string> = new Set([

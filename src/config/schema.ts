@@ -1,18 +1,19 @@
+import { availableParallelism } from "node:os";
+
 import * as z from "zod";
 
 import { authConfig } from "../auth/config.ts";
+import { clusterConfig, stateConfig } from "../cluster/config.ts";
 import { auditConfig } from "../policy/audit/audit-stream.ts";
 import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
-import { clusterConfig, stateConfig } from "../cluster/config.ts";
 import { sessionsConfig } from "../sessions/session.ts";
 import { logConfig } from "../telemetry/log.ts";
+import { interceptorConfig } from "./interceptors.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
-import { interceptorConfig } from "./interceptors.ts";
-import { validationConfig } from "./validation.ts";
-import { completeRouteConfig, routeName, upstreamConfig } from "./routes.ts";
+import { completeRouteConfig, routeName, upstreamConfig, validationConfig } from "./routes.ts";
 
 /** The schema of the configuration. Types, checks, defaults, the JSON schema and the reference page come from it. */
 export const configSchema = z.strictObject({
@@ -55,6 +56,12 @@ export const configSchema = z.strictObject({
     .optional()
     .describe(
       "How gateways with the same `state` forward requests to each other. Needs `state.redis` or `state.postgres`.",
+    ),
+  workers: z
+    .union([z.literal("auto").transform(() => availableParallelism()), z.int().min(1).max(256)])
+    .default(1)
+    .describe(
+      "How many processes `headgate run` serves clients with, on one port; `auto` for one per core. Sessions, rates, recording, metrics and reloads are shared.",
     ),
   state: stateConfig.prefault({}).describe("State that outlives the process, so that sessions survive a restart."),
   timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),

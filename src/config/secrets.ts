@@ -1,6 +1,3 @@
-import { alternativesOf, configJsonSchema, schemasBelow, type JsonSchema } from "./json-schema.ts";
-import { isObject } from "../lib/is-object.ts";
-
 /** Replaces a secret. */
 export const mask = "(secret)";
 
@@ -66,37 +63,4 @@ export function createReloadableSecrets(first: Secrets): ReloadableSecrets {
       current = areKept ? joinSecrets(current, next) : next;
     },
   };
-}
-
-/** A configuration that may be shown, as plain data: secrets of the schema, references and credentials in URLs are masked. */
-export function redactedConfig(config: { readonly secrets: Secrets }): Readonly<Record<string, unknown>> {
-  const { secrets, ...shown } = config;
-  // Routes written as `upstream` or `mcpServers` are in `routes` by now.
-  return redactObject(shown, [configJsonSchema()], secrets);
-}
-
-function redactObject(
-  value: Readonly<Record<string, unknown>>,
-  schemas: readonly JsonSchema[],
-  secrets: Secrets,
-): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, redactValue(inner, schemasBelow(schemas, key), secrets)]),
-  );
-}
-
-function redactValue(value: unknown, schemas: readonly JsonSchema[], secrets: Secrets): unknown {
-  if (schemas.flatMap(alternativesOf).some(({ writeOnly }) => writeOnly === true)) return mask;
-  if (typeof value === "string") return secrets.redact(value).replace(/(?<=\/\/)[^/?#]*@/u, `${mask}@`);
-  if (typeof value === "function") return "(function)";
-  if (Array.isArray(value)) return value.map((item, index) => redactValue(item, schemasBelow(schemas, index), secrets));
-  if (!isObject(value)) return value;
-  const { type, members } = value;
-  if (type !== "federation" || !Array.isArray(members)) return redactObject(value, schemas, secrets);
-  // Each member has an upstream of the same form as a route.
-  const shown = members.map((member: Readonly<Record<string, unknown>>) => ({
-    ...redactObject(member, [], secrets),
-    upstream: redactValue(member["upstream"], schemas, secrets),
-  }));
-  return { ...redactObject(value, schemas, secrets), members: shown };
 }

@@ -23,7 +23,7 @@ describe("a YAML file", () => {
   });
 
   it("may not have a key twice", () => {
-    expect(faultsOf("a: 1\nb: 2\na: 3\n")).toEqual([{ message: "duplicate key", line: 3, column: 1 }]);
+    expect(faultsOf("a: 1\nb: 2\na: 3\n")).toEqual([{ message: "duplicate key `a`; keep one", line: 3, column: 1 }]);
   });
 
   it("may repeat a part by alias, and errors in it have the place of the part", () => {
@@ -47,13 +47,46 @@ describe("a YAML file", () => {
     expect(faultsOf(text).length).toBeLessThanOrEqual(10);
   });
 
+  it.each([
+    ["\ta: 1\n", "indent with spaces"],
+    ["a:\n\tb: 1\n", "indent with spaces"],
+    ["a: *nowhere\n", "put a value that begins with `*` or `&` in quotes"],
+    ["a: [*]\n", "put a value that begins with `*` or `&` in quotes"],
+    ["a: & hunter2\n", "put a value that begins with `*` or `&` in quotes"],
+    ["a: @hunter2\n", "needs quotes"],
+    ["a: %hunter2\n", "needs quotes"],
+    ["a: `hunter2`\n", "needs quotes"],
+    ["a: !hunter2 x\n", "put it in quotes"],
+    ['a: "x" in hunter2\n', "put the whole value in quotes"],
+    ["a: 'it's hunter2'\n", "put the whole value in quotes"],
+    ["a: |hunter2\n  y\n", "put the whole value in quotes"],
+    ["- a\nb: hunter2\n", "check the indentation"],
+    ["a: b: hunter2\n", "put the value in quotes"],
+    ["a:\n  b: 1\n   c: hunter2\n", "check the indentation"],
+    ["a: 1\nhunter2\nb: 2\n", "write `key: value`"],
+    ["a: {b: 1}} hunter2\n", "check the indentation"],
+    ['a: "\\d+hunter2"\n', "use single quotes"],
+    ["a: 1\na: hunter2\n", "duplicate key `a`; keep one"],
+    ["a: { b: hunter2\nc: 1\n", "a `{` or `[` above is not closed"],
+    ['a: { b: "hunter2 }\n', "a quote above is not closed"],
+    ["a: [hunter2 b: 1, c\n", "not closed"],
+  ])("says what to do about %j, once a line and without repeating it", (text, remedy) => {
+    const faults = faultsOf(text);
+    expect(faults.map(({ message }) => message).join("\n")).toContain(remedy);
+    expect(JSON.stringify(faults)).not.toContain("hunter2");
+    expect(new Set(faults.map(({ line }) => line)).size).toBe(faults.length);
+    expect(faults.every(({ line, column }) => line !== undefined && column !== undefined)).toBe(true);
+  });
+
   it("has no tags of its own", () => {
     expect(faultsOf("a: !secret x\n")).toMatchObject([{ line: 1, column: 4 }]);
   });
 
   it("with an error in it says where", () => {
     expect(faultsOf("a:\n  - b\n c: [\n")).toMatchObject([{ line: 3 }, {}]);
-    expect(faultsOf("a: 1\n---\nb: 2\n")).toEqual([{ message: "a second document starts here", line: 2, column: 1 }]);
+    expect(faultsOf("a: 1\n---\nb: 2\n")).toEqual([
+      { message: "a second document starts here; keep one, and take out the `---`", line: 2, column: 1 },
+    ]);
   });
 });
 
@@ -78,7 +111,9 @@ describe("a JSON file", () => {
   });
 
   it("may not have a key twice, which JSON readers pass over in silence", () => {
-    expect(faultsOf('{\n  "a": 1,\n  "a": 2\n}', "json")).toEqual([{ message: "duplicate key", line: 3, column: 3 }]);
+    expect(faultsOf('{\n  "a": 1,\n  "a": 2\n}', "json")).toEqual([
+      { message: "duplicate key `a`; keep one", line: 3, column: 3 },
+    ]);
   });
 });
 

@@ -1,6 +1,7 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, Scalar } from "yaml";
+import type { Document, ErrorCode, LineCounter, Node, Scalar } from "yaml";
 
-import { parseToml, TomlError } from "../lib/toml.ts";
+import { yaml } from "../lib/lazy-modules.ts";
+import { parseToml, TomlError } from "../lib/text/toml.ts";
 import { scan, skipSpace } from "../protocol/json/scan.ts";
 import type { ConfigFinding, Path } from "./issues.ts";
 
@@ -40,42 +41,75 @@ const maxDepth = 1000;
 
 /** Parses YAML 1.2 (core schema, unique keys), JSON, which may have comments and trailing commas, or TOML. */
 export function readSource(given: string, format: SourceFormat): Source {
-  const lines = new LineCounter();
   const bare = given.replace(/^\uFEFF/u, "");
   if (format === "toml") return readToml(bare);
   const text = format === "json" ? withoutComments(bare) : bare;
   try {
-    // JSON.parse gives no positions; JSON is also YAML.
-    const document = parseDocument(text, {
-      version: "1.2",
-      schema: "core",
-      uniqueKeys: true,
-      prettyErrors: false,
-      logLevel: "error",
-      lineCounter: lines,
-    });
     const json = format === "json" ? readJson(text) : undefined;
     if (json?.ok === false) return { ok: false, faults: [json.fault] };
+    // Positions are only needed for problems, and a start without the YAML parser is quicker.
+    if (json !== undefined && hasUniqueNames(text)) {
+      return { ok: true, tree: json.value, placeOf: (finding) => placeIn(text, parseYaml(text), finding) };
+    }
+    const parsed = parseYaml(text);
+    const { document, lines } = parsed;
     const faults = [...document.errors, ...document.warnings]
       .filter(({ code }) => json === undefined || code === "DUPLICATE_KEY")
-      .slice(0, maxFaults)
       .map(({ code, message, pos }) => ({
-        message: yamlErrors[code] ?? message,
+        message:
+          code === "DUPLICATE_KEY"
+            ? describeDuplicate(text.slice(pos[0]))
+            : (yamlErrors[code] ?? inPlainWords(message)),
         ...positionAt(lines, pos[0]),
-      }));
+      }))
+      // One mistake often makes the parser stumble several times in a line.
+      .filter(({ line }, index, all) => all.findIndex((other) => other.line === line) === index)
+      .slice(0, maxFaults);
     if (faults.length > 0) return { ok: false, faults };
+    const dangling = json === undefined ? danglingAlias(document) : undefined;
+    if (dangling !== undefined)
+      return { ok: false, faults: [{ message: aliasMessage, ...positionAt(lines, dangling) }] };
     const tree: unknown = json === undefined ? document.toJS({ maxAliasCount: maxAliases }) : json.value;
     // Throws a TypeError if an alias refers to its own parent.
     JSON.stringify(tree);
-    return {
-      ok: true,
-      tree,
-      placeOf: ({ path, key, offset }) =>
-        positionInScalar(text, document, lines, path, offset) ?? positionOf(document, lines, path, key),
-    };
+    return { ok: true, tree, placeOf: (finding) => placeIn(text, parsed, finding) };
   } catch (error) {
     return { ok: false, faults: [{ message: describeReadError(error) }] };
   }
+}
+
+/** A document with the places of its lines. JSON.parse gives no positions; JSON is also YAML. */
+interface ParsedYaml {
+  readonly document: Document;
+  readonly lines: LineCounter;
+}
+
+function parseYaml(text: string): ParsedYaml {
+  const { LineCounter: Lines, parseDocument } = yaml();
+  const lines = new Lines();
+  const document = parseDocument(text, {
+    version: "1.2",
+    schema: "core",
+    uniqueKeys: true,
+    prettyErrors: false,
+    logLevel: "error",
+    lineCounter: lines,
+  });
+  return { document, lines };
+}
+
+function placeIn(
+  text: string,
+  { document, lines }: ParsedYaml,
+  { path, key, offset }: Pick<ConfigFinding, "path" | "key" | "offset">,
+): SourcePosition | undefined {
+  return positionInScalar(text, document, lines, path, offset) ?? positionOf(document, lines, path, key);
+}
+
+/** Whether no object of a JSON text has two members of one name. False if it is nested too deeply to say. */
+function hasUniqueNames(text: string): boolean {
+  const found = scan(Buffer.from(text), 0, maxDepth);
+  return found.ok && found.duplicateAt < 0;
 }
 
 function describeReadError(error: unknown): string {
@@ -83,10 +117,61 @@ function describeReadError(error: unknown): string {
   return error instanceof TypeError ? "contains itself by alias" : "uses too many aliases";
 }
 
-const yamlErrors: Readonly<Record<string, string>> = {
-  DUPLICATE_KEY: "duplicate key",
-  MULTIPLE_DOCS: "a second document starts here",
+const aliasMessage = "no anchor has this name; put a value that begins with `*` or `&` in quotes";
+
+/**
+ * Remedies for errors of the YAML parser. The parser's own messages often quote the file, which may contain secrets.
+ */
+const yamlErrors: Readonly<Partial<Record<ErrorCode, string>>> = {
+  ALIAS_PROPS: aliasMessage,
+  BAD_ALIAS: aliasMessage,
+  BAD_COLLECTION_TYPE: "a value that begins with `!` is a YAML tag; put it in quotes",
+  BLOCK_IN_FLOW: "not expected between brackets; check that every `{` and `[` above is closed",
+  BAD_DIRECTIVE: "a line that begins with `%` is a YAML directive; put the value in quotes",
+  BAD_DQ_ESCAPE: "unknown escape in double quotes; write `\\\\` for a backslash, or use single quotes",
+  BAD_SCALAR_START: "a value that begins with this character needs quotes",
+  BLOCK_AS_IMPLICIT_KEY: "a second `:` in a line; put the value in quotes, or check the indentation",
+  MULTILINE_IMPLICIT_KEY: "not a key; write `key: value`, and check the indentation",
+  MULTIPLE_DOCS: "a second document starts here; keep one, and take out the `---`",
+  TAB_AS_INDENT: "a tab; indent with spaces",
+  TAG_RESOLVE_FAILED: "a value that begins with `!` is a YAML tag; put it in quotes",
+  UNEXPECTED_TOKEN: "not expected here; put the whole value in quotes, or check the indentation",
 };
+
+/** Messages of the parser that say little to those who do not know its terms. */
+const parserTerms: readonly (readonly [term: RegExp, meaning: string])[] = [
+  [
+    /^Flow (?:map|sequence) in block collection/u,
+    "a `{` or `[` above is not closed, or what is inside is not indented",
+  ],
+  [/^Implicit map keys need to be followed by map values/u, "a key without `:` and a value"],
+  [/^Missing closing (?<quote>["'])quote/u, "a quote above is not closed"],
+  [/^Missing , (?:or : )?between/u, "a comma is missing before this"],
+  [/^(?:All (?:mapping|sequence) items|The .* must start at the same)/u, "not indented like the entries above it"],
+];
+
+function inPlainWords(message: string): string {
+  return parserTerms.find(([term]) => term.test(message))?.[1] ?? message;
+}
+
+function describeDuplicate(text: string): string {
+  const key = /^["']?(?<key>[\w$.-]+)/u.exec(text)?.groups?.["key"];
+  return key === undefined ? "duplicate key; keep one" : `duplicate key \`${key}\`; keep one`;
+}
+
+/** The offset of the first alias without an anchor. */
+function danglingAlias(document: Document): number | undefined {
+  let offset: number | undefined;
+  const { visit } = yaml();
+  visit(document, {
+    Alias: (_, node) => {
+      if (node.resolve(document) !== undefined) return undefined;
+      offset = node.range?.[0] ?? 0;
+      return visit.BREAK;
+    },
+  });
+  return offset;
+}
 
 type JsonReading =
   | { readonly ok: true; readonly value: unknown }
@@ -131,6 +216,7 @@ function positionOf(
   path: Path,
   key: string | undefined,
 ): SourcePosition | undefined {
+  const { isMap, isScalar, isSeq } = yaml();
   let node: unknown = document.contents;
   let place: SourcePosition | undefined;
   for (const step of key === undefined ? path : [...path, key]) {
@@ -158,6 +244,7 @@ function positionInScalar(
   offset: number | undefined,
 ): SourcePosition | undefined {
   if (offset === undefined) return undefined;
+  const { isMap, isScalar, isSeq } = yaml();
   let node: unknown = document.contents;
   for (const step of path) {
     const inner = resolveAlias(node, document);
@@ -168,7 +255,7 @@ function positionInScalar(
 }
 
 function resolveAlias(node: unknown, document: Document): unknown {
-  return isAlias(node) ? node.resolve(document) : node;
+  return yaml().isAlias(node) ? node.resolve(document) : node;
 }
 
 function nodePosition(node: unknown, lines: LineCounter): SourcePosition | undefined {
@@ -212,11 +299,11 @@ function countPrinting(text: string): number {
 /** Where the value begins: after the opening quote, or on the line after a block header. */
 function contentStart(source: string, type: Scalar["type"], start: number): number {
   switch (type) {
-    case Scalar.QUOTE_DOUBLE:
-    case Scalar.QUOTE_SINGLE:
+    case "QUOTE_DOUBLE":
+    case "QUOTE_SINGLE":
       return start + 1;
-    case Scalar.BLOCK_FOLDED:
-    case Scalar.BLOCK_LITERAL:
+    case "BLOCK_FOLDED":
+    case "BLOCK_LITERAL":
       return source.indexOf("\n", start) + 1;
     default:
       return start;
@@ -225,8 +312,8 @@ function contentStart(source: string, type: Scalar["type"], start: number): numb
 
 /** How many source characters make one character of the value (YAML 1.2.2, sections 5.7 and 7.3). */
 function unitLength(source: string, type: Scalar["type"], at: number): number {
-  if (type === Scalar.QUOTE_SINGLE) return source.startsWith("''", at) ? 2 : 1;
-  if (type !== Scalar.QUOTE_DOUBLE || source[at] !== "\\") return 1;
+  if (type === "QUOTE_SINGLE") return source.startsWith("''", at) ? 2 : 1;
+  if (type !== "QUOTE_DOUBLE" || source[at] !== "\\") return 1;
   const escape = source[at + 1] ?? "";
   return 2 + (({ x: 2, u: 4, U: 8 } as Readonly<Record<string, number>>)[escape] ?? 0);
 }

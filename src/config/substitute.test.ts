@@ -42,7 +42,7 @@ describe("references", () => {
   it("that lead nowhere are problems that name what is missing", async () => {
     const { problems } = await replaced({ a: "${env:NONE}", b: "${file:/run/none}", c: "${vault:x}" });
     expect(problems).toEqual([
-      { path: ["a"], message: "environment variable NONE is not set" },
+      { path: ["a"], message: "environment variable NONE is not set; set it, or write `${env:NONE:-default}`" },
       { path: ["b"], message: "cannot read /run/none: no such file" },
       { path: ["c"], message: "`${vault:x}` is not a reference; use `${env:NAME}` or `${file:/path}`" },
     ]);

@@ -1,5 +1,6 @@
 import { isObject } from "../lib/is-object.ts";
 import { formatPath, type ConfigFinding, type Path } from "./issues.ts";
+import { thrownMessage } from "../lib/thrown-message.ts";
 
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -95,7 +96,11 @@ async function resolveReference(inner: string, plain: boolean, from: References)
   const set = Object.hasOwn(from.env, name) ? from.env[name] : undefined;
   // As in shells, an empty variable takes the default too. A default is in the file and therefore not secret.
   if (fallback !== undefined && (set === undefined || set === "")) return { value: fallback, secret: false };
-  return set === undefined ? { problem: `environment variable ${name} is not set` } : { value: set, secret: true };
+  return set === undefined
+    ? {
+        problem: `environment variable ${name} is not set; set it, or write \`\${${source === undefined ? "" : "env:"}${name}:-default}\``,
+      }
+    : { value: set, secret: true };
 }
 
 async function readSecret(path: string, from: References): Promise<Replacement> {
@@ -113,5 +118,6 @@ export function reasonOf(error: unknown): string {
   if (code === "ENOENT") return "no such file";
   if (code === "EACCES") return "permission denied";
   if (code === "EISDIR") return "is a folder";
-  return error instanceof Error ? error.message : String(error);
+  if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text; save it as UTF-8";
+  return thrownMessage(error);
 }

@@ -9,7 +9,7 @@ export interface CancelListener {
 }
 
 /**
- * Tells its listeners, once, that nobody waits for the outcome any more. An AbortSignal per request costs several
+ * Notifies its listeners, once, that nobody waits for the outcome any more. An AbortSignal per request costs several
  * times as much, so one is made only for interfaces that need it.
  */
 export class Cancellation {
@@ -28,7 +28,7 @@ export class Cancellation {
     return this.#reason !== undefined;
   }
 
-  /** Calls back on cancel, or at once if already cancelled. The returned function removes the callback. */
+  /** Calls back on cancel, or immediately if already cancelled. The returned function removes the callback. */
   onCancel(callback: (reason: CancelReason) => void): () => void {
     const listener = { cancelled: callback };
     this.follow(listener);

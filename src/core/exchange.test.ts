@@ -1,9 +1,9 @@
-import { expect, it } from "vitest";
+import { expect, expectTypeOf, it } from "vitest";
 
 import { messageFrom } from "../../test/support/exchange.ts";
 import { Cancellation } from "./cancellation.ts";
 import { anonymous, createExchange, withMessage } from "./exchange.ts";
-import type { ExchangeOptions } from "./exchange.ts";
+import type { Exchange, ExchangeOptions } from "./exchange.ts";
 
 const request = messageFrom('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
 const options: ExchangeOptions = {
@@ -15,6 +15,12 @@ const options: ExchangeOptions = {
   transport: { type: "in-process" },
   timing: { startedAt: 1, wallTime: 2 },
 };
+
+it("[SC-043] has one of two directions: the compiler refuses to route any other", () => {
+  expectTypeOf<Exchange["direction"]>().toEqualTypeOf<"client-to-server" | "server-to-client">();
+  expectTypeOf<NonNullable<ExchangeOptions["direction"]>>().toEqualTypeOf<Exchange["direction"]>();
+  expect(createExchange({ ...options, direction: "server-to-client" }).direction).toBe("server-to-client");
+});
 
 it("takes the era from the revision and the original from the message", () => {
   expect(createExchange(options)).toMatchObject({

@@ -1,8 +1,8 @@
 import type { Clock } from "../lib/clock.ts";
-import { Cancellation } from "./cancellation.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 import type { Message } from "../protocol/message.ts";
 import { type Era, type Revision, revisions } from "../protocol/revisions.ts";
-import type { MaybePromise } from "../lib/is-promise.ts";
+import { Cancellation } from "./cancellation.ts";
 
 /** The caller. Everybody is `anonymous` unless a route authenticates. */
 export interface Principal {
@@ -16,7 +16,10 @@ export interface Principal {
   readonly claims: Readonly<Record<string, unknown>>;
   /** Wall time in milliseconds at which the credentials expire. */
   readonly expiresAt?: number;
-  /** Whose limits count, where that is not `id`: callers without credentials share an id, and are counted by address. */
+  /**
+   * The key under which limits are counted, if not `id`: callers without credentials share an id and are counted by
+   * address.
+   */
   readonly limitKey?: string;
 }
 
@@ -120,27 +123,31 @@ export interface TraceLink {
   readonly isSampled: boolean;
 }
 
-/** The server of a federation that a message goes to or comes from. */
+/** The member of a federation that a message goes to or comes from. */
 export interface UpstreamTarget {
   readonly member: string;
-  /** What the message is about, as that server writes it; empty if it is about nothing. */
+  /** The target of the message under the server's own name; empty without a target. */
   readonly name: string;
-  /** What the message is about, as the client writes it: for another name this target is not valid. */
-  readonly subject?: string | undefined;
-  /** The message that was looked at for it. */
+  /** The JSON text of that name, where clients use another one. */
+  readonly json?: Buffer | undefined;
+  /** The message that was looked up: for one with another target this is not valid. */
   readonly message?: Message | undefined;
-  /** For an entry of a list that clients see otherwise than its server wrote it: the JSON text of the server. */
+  /** For a list entry that an override changes: the JSON text as its server wrote it. */
   readonly definition?: string | undefined;
 }
 
 /** State that an exchange shares with all its copies. */
 export interface Tracking {
-  /** Where several servers are behind a route: the one that this is about. */
+  /** Where several servers are behind a route: the one that this exchange is about. */
   upstream?: UpstreamTarget;
-  /** Where several servers are behind a route: whose the resources are that a `subscriptions/listen` request names. */
+  /**
+   * Where several servers are behind a route: the owners of the resources that a `subscriptions/listen` request names.
+   */
   subscriptions?: ReadonlyMap<string, UpstreamTarget | undefined>;
   /** Where several servers are behind a route: what the name of a list entry stands for. */
   entryTarget?: (principal: Principal, kind: string, name: string) => UpstreamTarget | undefined;
+  /** The tool that is really called, where the client called it through `call_tool`. */
+  calledTool?: string;
   /** The entry among the pending requests; opaque to everything else. */
   entry: unknown;
   /** The span of the exchange, if it is traced. */
@@ -269,6 +276,15 @@ export function timingOf(clock: Clock): Timing {
   return { startedAt: clock.now(), wallTime: clock.wall() };
 }
 
+/**
+ * The configured route that a route's name stands for: a view is served like a route of its own, as `desk/triage`, but what
+ * is said of `desk` holds there too.
+ */
+export function configuredRoute(route: string): string {
+  const end = route.indexOf("/");
+  return end < 0 ? route : route.slice(0, end);
+}
+
 /** A copy of an exchange with another message. It shares `original` and `tracking`. */
 export function withMessage(exchange: Exchange, message: Message): Exchange {
   return { ...exchange, message };
@@ -286,4 +302,32 @@ export interface CredentialProvider {
   headersFor(principal: Principal): MaybePromise<CredentialHeaders>;
   /** The upstream rejected these headers with 401. Returns whether newer ones may be obtained. */
   invalidate(principal: Principal, headers: CredentialHeaders): boolean;
+}
+
+/**
+ * The short name of a principal: what its authenticator calls the caller, without saying which authenticator that was.
+ * Names are for people. Two authenticators may give the same one, so nothing that protects anything may rely on it alone.
+ *
+ * | Full form (`principal.id`)        | Short name |
+ * | --------------------------------- | ---------- |
+ * | `https://issuer.example#ann`      | `ann`      |
+ * | `https://issuer.example?client=ci`| `ci`       |
+ * | `key:robots/ann`                  | `ann`      |
+ * | `certificate:mesh/CN=ann`         | `CN=ann`   |
+ * | `anonymous`                       | `anonymous`|
+ */
+export function principalNameOf(id: string): string {
+  return form.exec(id)?.groups?.["name"] ?? id;
+}
+
+/** What comes before the name. An issuer has neither `#` nor `?`, the name of an authenticator no slash. */
+const prefix = String.raw`https?://[^#?]*(?:#|\?client=)|(?:key|certificate):[^/]*/`;
+const form = new RegExp(`^(?:${prefix})(?<name>.*)$`, "su");
+
+/** An RE2 pattern of ids whose short name is this text; in a glob, `*` matches any text. */
+export function principalNamePattern(name: string, isGlob: boolean): string {
+  const parts = (isGlob ? name.split("*") : [name]).map((part) =>
+    part.replaceAll(/[$()*+.?[\\\]^{|}]/gu, String.raw`\$&`),
+  );
+  return `^(?:${prefix})(?${isGlob && parts.length > 1 ? "is" : "s-i"}:${parts.join(".*")})$`;
 }

@@ -2,7 +2,7 @@ import { InFlightCounter } from "../lib/token-bucket.ts";
 
 /** A piece of work that can be brought to an early end. */
 export interface Work {
-  /** Asks it to end by itself, soon. */
+  /** Asks it to end soon. */
   cancel?(): void;
   /** Ends it now, whatever it waits for. */
   abandon(): void;
@@ -70,7 +70,7 @@ export class OpenWork {
     if (entry.isCounted) this.#counted.end();
   }
 
-  /** From now on new work is to be refused. */
+  /** From now on, new work is refused. */
   close(): void {
     this.#isClosed = true;
   }

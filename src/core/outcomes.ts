@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../errors.ts";
+import { errorTable } from "../errors.ts";
 import { isObject } from "../lib/is-object.ts";
 import { slotOf } from "../protocol/json/outline.ts";
 import { memberBoolean, memberString, memberValue } from "../protocol/json/read.ts";
@@ -7,7 +7,7 @@ import type { Reply } from "./pipeline.ts";
 
 /** One row of the table of outcomes. */
 interface OutcomeFacts {
-  /** Whether people who look for failures want to see it. */
+  /** Whether the filter `status:err` finds it. */
   readonly isFailure: boolean;
   readonly meaning: string;
 }
@@ -36,21 +36,12 @@ export const failedOutcomes: readonly Outcome[] = (Object.keys(outcomes) as Outc
   (outcome) => outcomes[outcome].isFailure,
 );
 
-/** Errors that are neither a fault of the gateway nor of the upstream: the caller may not, or must send something else. */
-const refusals: ReadonlySet<string> = new Set<ErrorCode>([
-  "policy_denied",
-  "policy_unavailable",
-  "insufficient_scope",
-  "unauthenticated",
-  "rate_limited",
-  "overloaded",
-  "too_large",
-  "shutting_down",
-  "parse_error",
-  "invalid_message",
-  "session_missing",
-  "session_unknown",
-]);
+/** Errors that are a fault of neither the gateway nor the upstream: those have the code -32603, or never an answer. */
+const refusals: ReadonlySet<string> = new Set(
+  Object.entries(errorTable).flatMap(([code, { http, jsonrpc = http }]) =>
+    jsonrpc === undefined || jsonrpc === -32603 ? [] : [code],
+  ),
+);
 
 /** The outcome of a message that the gateway answered with an error of its own. */
 export function outcomeOfCode(code: string): Outcome {
@@ -58,15 +49,16 @@ export function outcomeOfCode(code: string): Outcome {
 }
 
 /** The outcome that a reply leaves. */
-export function outcomeOfReply({ message, isRefusal }: Reply): Outcome {
+export function outcomeOfReply({ message, isRefusal, dropped }: Reply): Outcome {
   if (isRefusal === true) return "refused";
+  if (dropped !== undefined) return outcomeOfCode(dropped);
   return message === undefined ? "accepted" : outcomeOfAnswer(message);
 }
 
 const isErrorSlot = slotOf("result.isError");
 const resultTypeSlot = slotOf("result.resultType");
 
-/** The outcome that an answer tells of. */
+/** The outcome that an answer stands for. */
 function outcomeOfAnswer(answer: Message): Outcome {
   if (answer.kind === "error") {
     const code = gatewayCodeOf(answer);

@@ -1,4 +1,4 @@
-import { GatewayError } from "../errors.ts";
+import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Exchange } from "./exchange.ts";
 
@@ -17,10 +17,12 @@ export interface Reply {
   readonly status?: number;
   /** Seconds after which a refused client may try again; sent over HTTP. */
   readonly retryAfter?: number;
-  /** For a caller whose credentials do not suffice. */
+  /** The challenge for a caller whose credentials do not suffice. */
   readonly challenge?: Challenge;
   /** A policy refused the message, and this is the answer that its sender gets instead. */
   readonly isRefusal?: true;
+  /** A notification was dropped for this reason; its sender gets no answer. */
+  readonly dropped?: ErrorCode;
   /** The message was refused as if what it names did not exist. */
   readonly isHidden?: true;
   /** The input requests in this result passed the pipeline before they were put into it. */
@@ -40,8 +42,8 @@ export type Interceptor = (next: Handler) => Handler;
 export const identityInterceptor: Interceptor = (next) => next;
 
 /**
- * Work that never waits: it may refuse a message, and is told the outcome. Each `enter` that does not refuse is followed
- * by either `answered` or `failed`.
+ * A step that never waits: it may refuse a message, and receives the outcome. Each `enter` that does not refuse is
+ * followed by either `answered` or `failed`.
  */
 export interface Guard {
   /** Called before the message goes on; an error refuses it. */
@@ -117,7 +119,7 @@ function answerGuards(guards: readonly Guard[], exchange: Exchange, first: Reply
   }
 }
 
-/** Tells the guards that were entered, the last one first. */
+/** Passes the outcome to the guards that were entered, the last one first. */
 function failGuards(guards: readonly Guard[], entered: number, exchange: Exchange, error: unknown): GatewayError {
   const failure = GatewayError.from(error);
   for (let left = entered - 1; left >= 0; left--) guards[left]?.failed(exchange, failure);

@@ -1,15 +1,8 @@
 import { type ErrorCode, errorTable, GatewayError } from "../errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Challenge, noReply, type Reply } from "./pipeline.ts";
-import {
-  defaultLimits,
-  type ErrorMessage,
-  type ErrorResponse,
-  type Message,
-  type RequestId,
-  type ResultMessage,
-} from "../protocol/message.ts";
-import { parseText } from "../protocol/parse.ts";
+import { synthesizeMessage, synthesizeResult } from "./synthesize.ts";
+import { type ErrorMessage, type ErrorResponse, type RequestId, type ResultMessage } from "../protocol/message.ts";
 import type { Era } from "../protocol/revisions.ts";
 
 /** The `error` member of an error response. */
@@ -27,16 +20,14 @@ export interface ErrorBody {
 export function errorMessage(id: RequestId | undefined, error: ErrorBody): ErrorMessage {
   const { code, message, data } = error;
   const member = id === undefined ? "" : `"id":${id.json},`;
-  const made = build(`{"jsonrpc":"2.0",${member}"error":${JSON.stringify({ code, message, data })}}`);
+  const made = synthesizeMessage(`{"jsonrpc":"2.0",${member}"error":${JSON.stringify({ code, message, data })}}`);
   if (made.kind !== "error") throw new GatewayError("internal", "built an invalid error response");
   return made;
 }
 
 /** Makes a response with the given JSON text as its result, and the id exactly as the request wrote it. */
 export function resultMessage(id: RequestId, resultJson: string): ResultMessage {
-  const made = build(`{"jsonrpc":"2.0","id":${id.json},"result":${resultJson}}`);
-  if (made.kind !== "result") throw new GatewayError("internal", "built an invalid result");
-  return made;
+  return synthesizeResult(`{"jsonrpc":"2.0","id":${id.json},"result":${resultJson}}`);
 }
 
 /**
@@ -110,15 +101,4 @@ export function refusalReply(refusal: ErrorResponse): Reply {
 function statusOf(code: ErrorCode, era: Era): number | undefined {
   const { http, alternateHttp } = errorTable[code];
   return code === "method_not_found" && era === "modern" ? (alternateHttp?.status ?? http) : http;
-}
-
-// Our own messages are not bounded by the limits for received ones, and echo ids that only observing routes accept.
-const ownLimits = { ...defaultLimits, maxBytes: Number.MAX_SAFE_INTEGER };
-
-function build(json: string): Message {
-  const outcome = parseText(json, { revision: "unknown", mode: "observe", limits: ownLimits });
-  if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new GatewayError("internal", "built an invalid answer", {
-    cause: outcome.ok ? "a batch" : outcome.failure,
-  });
 }

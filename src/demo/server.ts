@@ -31,7 +31,7 @@ export function createDemoServer(): McpServer {
   return server;
 }
 
-/** A place for one ship in the demo harbor. */
+/** A berth of the demo harbor, which holds one ship. */
 interface Berth {
   readonly id: string;
   readonly quay: string;

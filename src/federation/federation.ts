@@ -4,6 +4,7 @@ import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seals } from "../lib/keys/sealing.ts";
 import { isObject } from "../lib/is-object.ts";
 import { createTurnLimiter } from "../lib/turn-limiter.ts";
+import { spanOf } from "../protocol/json/outline.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
@@ -16,6 +17,7 @@ import { createRequestStates, type RequestStates, taskTarget } from "./names/mem
 import type { FederationOptions, MemberOptions } from "./names/member-options.ts";
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
 import type { OwnRequestObserver } from "./member-requests.ts";
+import { Recoveries } from "./recoveries.ts";
 import { overrideCall } from "./names/tool-overrides.ts";
 import { createView, type View } from "./names/view.ts";
 import { UriOwners } from "./names/uri-owners.ts";
@@ -24,10 +26,12 @@ export interface FederationDeps {
   readonly options: FederationOptions;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  /** How long a member may take for a request of the federation's own. */
+  readonly quickMs: number;
   readonly seals: Pick<Seals, "cursor" | "requestState">;
-  /** A list lacked a member, or showed it as it was earlier. */
+  /** A list lacked a member, or showed its earlier list. */
   readonly onDegraded: (method: string, degraded: Degraded) => void;
-  /** Sees what the federation itself asks its members. */
+  /** Observes the requests of the federation itself to its members. */
   readonly observer?: OwnRequestObserver | undefined;
 }
 
@@ -46,8 +50,11 @@ export type FilterList = (
 const none: readonly Target[] = [];
 /** How many tools that overrides change are kept as their servers wrote them. */
 const maxDefinitions = 10_000;
-/** Members that are asked in turn for a URI that nobody lists: one request must not become many. */
+/** How many members are asked for a URI that none lists: one request must not become many. */
 const maxAsked = 8;
+
+/** The list of the Skills extension, the only one of an extension that several servers can have together. */
+export const skillsMethod = "skills/list";
 
 /** A link of the federation, for telling it about reloads. */
 export interface FederationLink {
@@ -85,30 +92,37 @@ function configure(options: FederationOptions): Configured {
   };
 }
 
-/** Several servers as one: what all links of it share. */
+/** Several servers combined: the state that all links share. */
 export class Federation {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  readonly quickMs: number;
   readonly cursors: ListCursors;
   readonly states: RequestStates;
   readonly onDegraded: FederationDeps["onDegraded"];
   readonly observer: OwnRequestObserver | undefined;
-  /** What members said about themselves when they were last reached. */
+  /** The facts of members, as of when they were last reached. */
   readonly facts = new Map<string, ServerFacts>();
-  /** A change of a member is checked for every session. */
+  /** Limits how many sessions check a change of a member per turn. */
   readonly turn = createTurnLimiter();
-  /** Tells which changes of lists a caller can see; undefined where no policy decides. */
+  /** Servers that sessions wait for. */
+  readonly recoveries: Recoveries;
+  /** Filters list changes to those that a caller can see; undefined without a policy. */
   filterList: FilterList | undefined;
   /** The link of all modern requests, and those of sessions. */
   modernSource: ListSource | undefined;
   readonly sessionSources = new WeakMap<object, ListSource>();
   readonly #links = new Set<FederationLink>();
+  /** Where lists of resources have been read: until then, a member could claim the URIs of others by mentioning them. */
+  readonly #listsRead = new WeakSet<ListSource>();
   #configured: Configured;
 
-  constructor({ options, clock, setTimer, seals, onDegraded, observer }: FederationDeps) {
+  constructor({ options, clock, setTimer, quickMs, seals, onDegraded, observer }: FederationDeps) {
     this.#configured = configure(options);
     this.clock = clock;
     this.setTimer = setTimer;
+    this.quickMs = quickMs;
+    this.recoveries = new Recoveries(setTimer, this.turn);
     this.cursors = createListCursors(seals.cursor);
     this.states = createRequestStates(seals.requestState);
     this.onDegraded = onDegraded;
@@ -137,12 +151,17 @@ export class Federation {
     return reader;
   }
 
+  /** The resources of a member have changed: URIs that it no longer lists may belong to others. */
+  forgetUris(member: string): void {
+    this.uris.forget(member);
+  }
+
   /** A member's own state in the `requestState` that a caller sent; undefined if that was not issued for the caller. */
   ownState(caller: Pick<Exchange, "route" | "principal">, text: string): string | undefined {
     return this.states.ownState(caller, this.options.members, text);
   }
 
-  /** A link is told about reloads until the returned function is called. */
+  /** Notifies a link of reloads until the returned function is called. */
   join(link: FederationLink): () => void {
     this.#links.add(link);
     return () => {
@@ -161,8 +180,8 @@ export class Federation {
   }
 
   /**
-   * What a request is about, as its member writes it. Several only for a URI that nobody has listed: then any of these
-   * members may have it. None where the request is about nothing, or about something unknown.
+   * The targets of a request under the member's own names. Several only for a URI that no member has listed: any of
+   * these may have it. None for a request without a target, or with an unknown one.
    */
   targetsOf(exchange: Exchange): MaybePromise<readonly Target[]> {
     const { message } = exchange;
@@ -185,7 +204,7 @@ export class Federation {
       case "tasks/result":
         return this.#task(memberString(message, "params.taskId"));
       default:
-        return methodFacts(message.method) === undefined ? this.#extension(exchange, message.method) : none;
+        return methodFacts(message.method) === undefined ? this.#extension(exchange, message) : none;
     }
   }
 
@@ -211,7 +230,7 @@ export class Federation {
     return override === undefined ? exchange : overrideCall(exchange, message, override);
   }
 
-  /** Whose the resources are that a `subscriptions/listen` request names; undefined where that is not known. */
+  /** The members that own the resources of a `subscriptions/listen` request; undefined where that is unknown. */
   async subscriptionTargets(exchange: Exchange): Promise<ReadonlyMap<string, Target | undefined>> {
     const uris = [...new Set(subscribedUris(exchange.message))];
     const owners = uris.map(async (uri) => onlyOne(await this.#located(exchange, uri))[0]);
@@ -238,8 +257,9 @@ export class Federation {
   #named(exchange: Exchange, kind: NamedKind, name: string | undefined): MaybePromise<readonly Target[]> {
     if (name === undefined || this.viewOf(exchange)?.shows[kind](name) === false) return none;
     const resolution = this.names.resolve(kind, name);
+    if (resolution.type !== "unlisted") return targetsIn(resolution);
     const source = this.#sourceFor(exchange);
-    if (resolution.type !== "unlisted" || source === undefined) return targetsIn(resolution);
+    if (source === undefined) return none;
     const facts = listFacts(kind === "tool" ? "tools/list" : "prompts/list");
     return source.lookUp(exchange, facts, resolution.members).then(() => targetsIn(this.names.resolve(kind, name)));
   }
@@ -251,15 +271,18 @@ export class Federation {
     if (view !== undefined && !(view.shows.resource(uri) && view.isCanonical(uri, isReference))) return none;
     const prefixed = this.uris.prefixOwner(uri);
     if (prefixed !== undefined) {
-      // What decides about the URI with its prefix must decide about the one that the server gets.
+      // A decision about the URI with its prefix must also hold for the URI that the server gets.
       const isJudged = view !== undefined || this.filterList !== undefined;
       return isJudged && this.options.isCanonical?.(prefixed.name, isReference) === false ? none : [prefixed];
     }
     const { principal } = exchange;
-    const owner = this.uris.ownerOf(principal, uri);
     const source = this.#sourceFor(exchange);
+    const isListRead = source === undefined || this.#listsRead.has(source);
+    const owner = isListRead ? this.uris.ownerOf(principal, uri) : this.uris.listerOf(uri);
     if (owner !== undefined || source === undefined) return owner === undefined ? none : [{ member: owner, name: uri }];
-    const candidates = this.#membersWith("resources").filter((name) => this.member(name)?.uris !== "prefix");
+    const candidates = this.options.members.flatMap(({ name, uris }) =>
+      uris !== "prefix" && this.mayHave(name, "resources") ? [name] : [],
+    );
     const [only, another] = candidates;
     if (only !== undefined && another === undefined) return [{ member: only, name: uri }];
     const reading = [
@@ -267,6 +290,7 @@ export class Federation {
       source.lookUp(exchange, listFacts("resources/templates/list"), candidates),
     ];
     return Promise.all(reading).then(() => {
+      this.#listsRead.add(source);
       const found = this.uris.ownerOf(principal, uri);
       const asked = found === undefined ? candidates.slice(0, maxAsked) : [found];
       return asked.map((member) => ({ member, name: uri }));
@@ -287,19 +311,30 @@ export class Federation {
     return target === undefined || !this.#configured.members.has(target.member) ? none : [target];
   }
 
-  /** A method of an extension goes to the one member that offers it. No view shows any. */
-  #extension(exchange: Exchange, method: string): readonly Target[] {
+  /**
+   * A method of an extension goes to the member that offers it; if several do, to the owner of the URI that it names.
+   * Skills are listed from all of them. Views show no extensions.
+   */
+  #extension(exchange: Exchange, { method, outline }: RequestMessage): readonly Target[] {
     if (this.viewOf(exchange) !== undefined) return none;
-    const offering = [...this.facts].filter(([, facts]) => offersExtension(facts, method));
-    return onlyOne(offering.map(([member]) => ({ member, name: "" })));
+    const offering = [...this.#configured.members.keys()].filter((member) => {
+      const facts = this.facts.get(member);
+      return facts !== undefined && offersExtension(facts, method);
+    });
+    const uri = spanOf(outline, "params.uri") === undefined ? undefined : memberString(exchange.message, "params.uri");
+    if (offering.length > 1 && method !== skillsMethod && uri === undefined) return none;
+    const known =
+      uri === undefined
+        ? undefined
+        : (this.uris.prefixOwner(uri)?.member ?? this.uris.ownerOf(exchange.principal, uri));
+    const asked = offering.filter((member) => offering.length === 1 || known === undefined || member === known);
+    return asked.slice(0, maxAsked).map((member) => ({ member, name: "" }));
   }
 
-  /** Members that have a capability, or may have it because nobody has reached them yet. */
-  #membersWith(capability: string): readonly string[] {
-    return [...this.#configured.members.keys()].filter((name) => {
-      const facts = this.facts.get(name);
-      return facts === undefined || capabilityOf(facts.capabilities, capability) !== undefined;
-    });
+  /** Whether a member has a capability, or may have it because it has not been reached yet. */
+  mayHave(member: string, capability: string): boolean {
+    const facts = this.facts.get(member);
+    return facts === undefined || capabilityOf(facts.capabilities, capability) !== undefined;
   }
 
   #sourceFor({ session }: Exchange): ListSource | undefined {
@@ -311,8 +346,8 @@ function targetsIn(resolution: Resolution): readonly Target[] {
   return resolution.type === "target" ? [resolution.target] : none;
 }
 
-/** What a request is about, as clients write it; undefined if it is about nothing. */
-export function subjectOf(message: Message): string | undefined {
+/** The target of a request as clients write it; undefined without one. */
+function subjectOf(message: Message): string | undefined {
   if (message.method === "completion/complete") return memberSource(message, "params.ref");
   const target = methodFacts(message.method ?? "")?.target;
   if (target === undefined) return undefined;
@@ -322,9 +357,10 @@ export function subjectOf(message: Message): string | undefined {
   );
 }
 
-/** Whether a target was looked up for what a message is about. */
+/** Whether a target was looked up for the name in this message. */
 export function isFor(target: UpstreamTarget, message: Message): boolean {
-  return target.message === message || target.subject === subjectOf(message);
+  if (target.message === message) return true;
+  return (target.message && subjectOf(target.message)) === subjectOf(message);
 }
 
 /** The resources that a `subscriptions/listen` request names. */
@@ -334,7 +370,7 @@ export function subscribedUris(message: Message): readonly string[] {
   return Array.isArray(uris) ? uris.filter((uri) => typeof uri === "string") : [];
 }
 
-/** Neither a completion nor a subscription may be sent to servers that it is not about. */
+/** Completions and subscriptions must only reach the server of their target. */
 function onlyOne(targets: readonly Target[]): readonly Target[] {
   return targets.length === 1 ? targets : none;
 }

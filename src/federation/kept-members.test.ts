@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { formatKeptMembers, type KeptMember, parseKeptMembers } from "./kept-members.ts";
+import { formatKeptMembers, keptKey, type KeptMember, parseKeptMembers } from "./kept-members.ts";
 
 const member = (session: string): KeptMember => ({
   session,
-  address: "server",
   revision: "2025-11-25",
   capabilities: { tools: {} },
 });
@@ -24,5 +23,20 @@ describe("the sessions of members", () => {
     );
     expect([...parseKeptMembers(text ?? "").keys()]).toEqual(["a", "b"]);
     expect(formatKeptMembers(new Map())).toBeUndefined();
+  });
+
+  it("take little more than their ids where servers agree on the same", () => {
+    const session = "6f0e1c1c-58a1-4d5e-9c0c-3d1d8d7f2a10";
+    const members = new Map(
+      Array.from({ length: 20 }, (_, index) => [keptKey(`m${index}`, "server"), member(session)] as const),
+    );
+    const text = formatKeptMembers(members) ?? "";
+    expect(parseKeptMembers(text)).toEqual(members);
+    expect(text.length).toBeLessThan(20 * (session.length + 20));
+  });
+
+  it("are of one server under one name", () => {
+    const keys = [keptKey("a", "x"), keptKey("a", "y"), keptKey("b", "x"), keptKey("ab", "x"), keptKey("a", "bx")];
+    expect(new Set(keys).size).toBe(keys.length);
   });
 });

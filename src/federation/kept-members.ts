@@ -1,42 +1,64 @@
+import { createHash } from "node:crypto";
+
 import type { Capabilities } from "../protocol/methods.ts";
 import { parseRevision, type Revision } from "../protocol/revisions.ts";
 
-/** A member's own session, as far as another process needs it to go on. */
-export interface KeptMember {
-  readonly session: string;
-  /** Tells its server from others: a session is never offered to another one. */
-  readonly address: string;
-  /** What the handshake agreed on; undefined if that is not known. */
+/** What a handshake with a member agreed on. */
+interface Agreement {
+  /** Undefined if that is not known. */
   readonly revision: Revision | undefined;
   readonly capabilities: Capabilities;
 }
 
-type Entry = readonly [name: string, address: string, session: string, revision: string, capabilities: Capabilities];
+/** A member's session, as far as another process needs it to continue. */
+export interface KeptMember extends Agreement {
+  readonly session: string;
+}
+
+type KeptText = readonly [
+  /** Many servers agree on the same. */
+  agreements: readonly (readonly [revision: string, capabilities: Capabilities])[],
+  members: readonly (readonly [key: string, session: string, agreement: number])[],
+];
 
 /** Clients carry the text in the id of their session, which is a header of every request. */
 const maxLength = 2048;
+const keyLength = 8;
 
-/** Writes the sessions of members as one text, as many as fit; the others begin anew. Undefined if there are none. */
-export function formatKeptMembers(members: ReadonlyMap<string, KeptMember>): string | undefined {
-  const parts: string[] = [];
-  let length = 1;
-  for (const [name, { session, address, revision = "", capabilities }] of members) {
-    const entry: Entry = [name, address, session, revision, capabilities];
-    const part = JSON.stringify(entry);
-    if (length + part.length + 1 > maxLength) continue;
-    length += part.length + 1;
-    parts.push(part);
-  }
-  return parts.length === 0 ? undefined : `[${parts.join(",")}]`;
+/** Identifies a member and its server: a session is never offered to another one. */
+export function keptKey(name: string, address: string): string {
+  return createHash("sha256")
+    .update(JSON.stringify([name, address]))
+    .digest("base64url")
+    .slice(0, keyLength);
 }
 
-/** Reads such a text, which was sealed: it is as it was written. */
+/** Writes the sessions of members as one text, as many as fit; the others start over. Undefined without any. */
+export function formatKeptMembers(members: ReadonlyMap<string, KeptMember>): string | undefined {
+  const agreements: string[] = [];
+  const parts: string[] = [];
+  let length = "[[],[]]".length;
+  for (const [key, { session, revision = "", capabilities }] of members) {
+    const agreement = JSON.stringify([revision, capabilities]);
+    const known = agreements.indexOf(agreement);
+    const part = JSON.stringify([key, session, known < 0 ? agreements.length : known]);
+    const added = part.length + 1 + (known < 0 ? agreement.length + 1 : 0);
+    if (length + added > maxLength) continue;
+    length += added;
+    parts.push(part);
+    if (known < 0) agreements.push(agreement);
+  }
+  return parts.length === 0 ? undefined : `[[${agreements.join(",")}],[${parts.join(",")}]]`;
+}
+
+/** Reads such a text, which is trusted because it was sealed. */
 export function parseKeptMembers(text: string): ReadonlyMap<string, KeptMember> {
-  const entries = JSON.parse(text) as readonly Entry[];
+  const [agreements, members] = JSON.parse(text) as KeptText;
   return new Map(
-    entries.map(([name, address, session, named, capabilities]) => {
+    members.map(([key, session, index]) => {
+      const [named = "", capabilities = {}] = agreements[index] ?? [];
       const parsed = parseRevision(named);
-      return [name, { session, address, revision: parsed.ok ? parsed.revision : undefined, capabilities }];
+      return [key, { session, revision: parsed.ok ? parsed.revision : undefined, capabilities }];
     }),
   );
 }

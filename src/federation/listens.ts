@@ -36,7 +36,7 @@ interface Listen {
   members: ListeningMember[];
   readonly wanted: Readonly<Record<string, unknown>>;
   readonly honoured: HonouredFilter;
-  /** Whether the lists are known as they were before the client was told that it will hear of changes. */
+  /** Whether the lists were read before the client's subscription was acknowledged. */
   isRemembered: boolean;
   isAcknowledged: boolean;
 }
@@ -69,7 +69,7 @@ const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
 const firstRetryMs = 1000;
 const lastRetryMs = 60_000;
 
-/** The listen requests of modern clients: each is split among the members, and what they report is put together. */
+/** The listen requests of modern clients: each is split among the members, and their notifications are merged. */
 export class Listens {
   readonly #deps: ListensDeps;
   readonly #open = new Set<Listen>();
@@ -109,7 +109,7 @@ export class Listens {
       }),
       members: [],
       wanted,
-      // Changes of members that come or go are noticed here, so every list is honoured.
+      // Changes by members that come or go are detected here, so every list is honoured.
       honoured: {
         lists: new Set(Object.keys(listKeys).filter((key) => wanted[key] === true)),
         uris: [],
@@ -165,7 +165,7 @@ export class Listens {
     );
   }
 
-  /** After a reload: members that were replaced are listened to anew, those that are gone no more, and new ones too. */
+  /** After a reload: opens streams to replaced and new members, and ends those of removed ones. */
   reconfigured(changed: ReadonlySet<string>): void {
     for (const listen of this.#open) {
       const filters = this.#split(listen.exchange, listen.wanted);
@@ -227,7 +227,7 @@ export class Listens {
     }
     outcome.then(
       (reply) => {
-        // A server that refuses, or that has nothing of this filter and ends at once, has nothing to report.
+        // A server that refuses, or honours nothing of this filter and ends the stream, has nothing to report.
         this.#ended(part, reply.message?.kind === "error" ? undefined : "the subscription ended");
       },
       (error: unknown) => {
@@ -236,7 +236,7 @@ export class Listens {
     );
   }
 
-  /** A member's stream is over: it is opened again after a while, and until then its lists count as changed. */
+  /** A member's stream has ended: it is reopened after a while, and until then its lists count as changed. */
   #ended(part: ListeningMember, reason: string | undefined): void {
     const { listen, member, exchange } = part;
     if (exchange !== undefined) this.#byExchange.delete(exchange);
@@ -262,7 +262,7 @@ export class Listens {
       uris.push(...stringsIn(filter["resourceSubscriptions"]).map((uri) => advertisedUri(member, uri)));
       tasks.push(...stringsIn(filter["taskIds"]).map((id) => `${member.name}:${id}`));
     }
-    // What changed while nobody listened is not known.
+    // Changes while no stream was open are unknown.
     if (wasRetried) {
       for (const key of lists) {
         const capability = listKeys[key];
@@ -282,7 +282,7 @@ export class Listens {
     if (listen.isRemembered && !listen.members.some(isWaiting)) this.#acknowledge(listen);
   }
 
-  /** Before the acknowledgement: a change that the client makes after it must not be taken for what was there before. */
+  /** Read before the acknowledgement: a later change by the client must not be mistaken for the initial state. */
   async #remember(listen: Listen): Promise<void> {
     await Promise.all([...listen.honoured.lists].map((key) => listen.changes.remember(listKeys[key] ?? "")));
     listen.isRemembered = true;

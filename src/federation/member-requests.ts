@@ -2,18 +2,17 @@ import { Cancellation } from "../core/cancellation.ts";
 import { createExchange, type Exchange, type SetTimer, type TransportContext } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { createNotification, createRequest } from "../core/synthesize.ts";
+import { GatewayError } from "../errors.ts";
+import { causedLabel } from "../protocol/ids/label.ts";
 import { memberSource } from "../protocol/json/read.ts";
 import { idFrom, type Message, type RequestMessage } from "../protocol/message.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
-
-/** How long a member may take for a request of the federation's own, which no other timeout covers. */
-const requestMs = 30_000;
 
 const envelopeMembers = ["protocolVersion", "clientCapabilities", "clientInfo", "logLevel"] as const;
 
 let requests = 0;
 
-/** A request of the federation's own, made like the one that causes it. */
+/** A request of the federation itself, made like the one that causes it. */
 export function createOwnRequest(like: Exchange, method: string, members: readonly string[] = []): RequestMessage {
   const id = idFrom(`headgate-${++requests}`);
   return createRequest(id, method, `{${[...members, ...envelopeOf(like)].join(",")}}`);
@@ -34,11 +33,11 @@ function envelopeOf({ era, message }: Exchange): readonly string[] {
   return [`"_meta":{${members.join(",")}}`];
 }
 
-/** The exchange of a message of the federation's own. */
+/** The exchange of a message of the federation itself. */
 export function createOwnExchange(like: Exchange, message: Message, cancellation = new Cancellation()): Exchange {
   return createExchange({
     ...like,
-    id: `${like.id}.${++requests}`,
+    id: causedLabel(like.id, ++requests),
     message,
     transport: withoutParameters(like.transport),
     parent: undefined,
@@ -47,25 +46,29 @@ export function createOwnExchange(like: Exchange, message: Message, cancellation
   });
 }
 
-/** Sees the requests that no client sent, and their answers. */
+/** Observes the requests of the federation itself, and their answers. */
 export interface OwnRequestObserver {
   sent(leg: "upstream", message: Message, exchange: Exchange): void;
   received(leg: "upstream", message: Message, exchange: Exchange): void;
+  /** No answer came. */
+  failed(error: GatewayError, exchange: Exchange): void;
 }
 
 export interface AskDeps {
   readonly setTimer: SetTimer;
+  /** How long a member may take for a request of the federation's own, which no other timeout covers. */
+  readonly quickMs: number;
   readonly observer: OwnRequestObserver | undefined;
 }
 
-/** Sends a request of the federation's own to a member; it is given up after a while. */
+/** Sends a request of the federation itself to a member; it times out after a while. */
 export async function askOver(
   link: UpstreamLink,
   member: string,
   exchange: Exchange,
-  { setTimer, observer }: AskDeps,
+  { setTimer, quickMs, observer }: AskDeps,
 ): Promise<Reply> {
-  const stop = setTimer(requestMs, () => {
+  const stop = setTimer(quickMs, () => {
     exchange.cancellation.cancel("timeout");
   });
   exchange.tracking.upstream = { member, name: "" };
@@ -74,6 +77,10 @@ export async function askOver(
     const reply = await link.request(exchange);
     if (reply.message !== undefined) observer?.received("upstream", reply.message, exchange);
     return reply;
+  } catch (error) {
+    const failure = GatewayError.from(error);
+    observer?.failed(failure, exchange);
+    throw failure;
   } finally {
     stop();
   }

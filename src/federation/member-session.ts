@@ -19,7 +19,7 @@ export interface MemberSessionDeps {
   readonly onGone: (error: GatewayError) => void;
 }
 
-/** The session of one client with one member: opened with the client's own handshake, and again after it has ended. */
+/** The session of one client with one member: opened with the client's handshake, and reopened after it has ended. */
 export class MemberSession {
   readonly #deps: MemberSessionDeps;
   #handshake: Exchange | undefined;

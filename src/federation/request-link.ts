@@ -41,7 +41,7 @@ export class FederatedRequestLink implements UpstreamLink {
   readonly #federation: Federation;
   readonly #router: Router;
   readonly #listens: Listens;
-  /** Requests that run, by member. A reload begins anew, and the old ones are waited for. */
+  /** Running requests, by member. A reload starts new counters and waits for the old ones. */
   #running = new Map<string, InFlightCounter>();
   readonly #leave: () => void;
   /** What members have listed, by member and caller. */
@@ -55,8 +55,7 @@ export class FederatedRequestLink implements UpstreamLink {
       linkOf,
       catalogueOf: (member, exchange) => this.#catalogueOf(member, exchange),
       began: (_exchange, { name }) => {
-        const running = this.#running.get(name) ?? new InFlightCounter();
-        this.#running.set(name, running);
+        const running = this.#running.get(name) ?? this.#count(name);
         running.begin();
         return () => {
           running.end();
@@ -74,6 +73,7 @@ export class FederatedRequestLink implements UpstreamLink {
       lists: this.#router,
       expire: (member, capability) => {
         this.#expire(member, capability);
+        if (capability === "resources") federation.forgetUris(member);
       },
       onError: (error) => {
         events.error(error);
@@ -85,7 +85,7 @@ export class FederatedRequestLink implements UpstreamLink {
     return this.#listens.size === 0;
   }
 
-  /** For reading what names and URIs the members have. */
+  /** For looking up the names and URIs of members. */
   get lists(): Router {
     return this.#router;
   }
@@ -103,7 +103,7 @@ export class FederatedRequestLink implements UpstreamLink {
     }
   }
 
-  /** The answer to a question goes to the member that asked; a notification of an extension to all. */
+  /** The answer to a question goes to the member that asked, a notification of an extension to all. */
   async send(exchange: Exchange): Promise<Reply> {
     const { message, tracking } = exchange;
     const { members } = this.#federation.options;
@@ -127,7 +127,7 @@ export class FederatedRequestLink implements UpstreamLink {
     await this.#deps.close(reason);
   }
 
-  /** After a reload: links to members that were replaced or taken out end when their requests are answered. */
+  /** After a reload: links to replaced or removed members end when their requests are answered. */
   async reconfigured(changed: ReadonlySet<string>, graceMs: number): Promise<void> {
     this.#catalogues.clear();
     const running = [...changed].flatMap((name) => this.#running.get(name) ?? []);
@@ -141,7 +141,7 @@ export class FederatedRequestLink implements UpstreamLink {
     await end("the server has been replaced");
   }
 
-  /** Passes on what a member sent of its own accord. */
+  /** Passes on unsolicited messages of a member. */
   received(
     member: MemberOptions,
     message: Message,
@@ -160,6 +160,12 @@ export class FederatedRequestLink implements UpstreamLink {
     const isLog = message.method === "notifications/message";
     const shown = isLog ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
     return events.message(withAdvertisedUris(shown, member), related, context, member.name);
+  }
+
+  #count(member: string): InFlightCounter {
+    const counter = new InFlightCounter();
+    this.#running.set(member, counter);
+    return counter;
   }
 
   /** The connection to a member has ended; the next request opens another. */
@@ -182,7 +188,7 @@ export class FederatedRequestLink implements UpstreamLink {
       const answer = await askOver(link, member.name, createOwnExchange(exchange, request), this.#federation);
       facts.set(member.name, parseServerFacts(answer.message));
     });
-    const failures = await settledWithin(asking, options.listing.wait, setTimer);
+    const failures = await settledWithin(asking, options.listing.wait, setTimer, facts.size === 0);
     if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
       const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
       const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");

@@ -6,12 +6,12 @@ import { isObject } from "../lib/is-object.ts";
 import { andThen, isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import { slotOf } from "../protocol/json/outline.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
-import type { Message, RequestMessage } from "../protocol/message.ts";
+import { type Message, replaceValue, type RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { revisions } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import type { Catalogue } from "./lists/catalogue.ts";
-import type { CatalogueEntry } from "./lists/catalogue-entries.ts";
+import { type CatalogueEntry, formatEntries } from "./lists/catalogue-entries.ts";
 import { type Federation, isFor, type ListSource } from "./federation.ts";
 import { type ListFacts, listFactsOf } from "./names/list-facts.ts";
 import { type FilledPage, ListFiller } from "./lists/list-filler.ts";
@@ -29,13 +29,15 @@ export interface MemberLinks {
   linkOf(member: MemberOptions, exchange: Exchange): MaybePromise<UpstreamLink>;
   /** What a member has listed to the caller of an exchange. */
   catalogueOf(member: MemberOptions, exchange: Exchange): Catalogue;
-  /** A request begins to run at a member; the returned function is called when it is over. */
+  /** A request starts at a member; the returned function is called when it is over. */
   began?(exchange: Exchange, member: MemberOptions): () => void;
-  /** The client reads a list: the whole one in one page, or undefined where there is more. */
+  /** The client has read a list: all of it in one page, or undefined if there are more pages. */
   listed(exchange: Exchange, facts: ListFacts, entries: readonly CatalogueEntry[] | undefined): void;
+  /** A list of the client was served without the present list of a member, which failed. */
+  lacked?(facts: ListFacts, member: string): void;
 }
 
-/** Takes requests to the members that they are about: everything that both eras have in common. */
+/** Routes requests to members: everything that both eras have in common. */
 export class Router implements ListSource {
   readonly #federation: Federation;
   readonly #links: MemberLinks;
@@ -69,7 +71,7 @@ export class Router implements ListSource {
     return this.#filler.lookUp(exchange, facts, members);
   }
 
-  /** Answers a request, or takes it to its member. */
+  /** Answers a request, or forwards it to its member. */
   request(exchange: Exchange, message: RequestMessage): Promise<Reply> {
     const { method } = message;
     const known = exchange.tracking.upstream;
@@ -103,7 +105,7 @@ export class Router implements ListSource {
     const request = createOwnRequest(like, facts.method);
     const exchange = createOwnExchange(like, request);
     exchange.tracking.entryTarget = entryTarget;
-    const list = resultMessage(request.id, `{${formatEntries(facts, entries)}}`);
+    const list = resultMessage(request.id, `{"${facts.member}":${formatEntries(entries).toString()}}`);
     return andThen(filterList(exchange, request, list), (filtered) => {
       const shown: unknown = filtered === undefined ? undefined : memberValue(filtered, "result");
       const left: unknown = isObject(shown) ? shown[facts.member] : undefined;
@@ -119,18 +121,18 @@ export class Router implements ListSource {
     return Promise.resolve({ message: unknownTarget(exchange, message) });
   }
 
-  /** Sends a request to a member, in its words. Not `async`: it is on the way of every call. */
+  /** Sends a request to a member under its own names. Not `async`: it is on the path of every call. */
   #forward(exchange: Exchange, member: MemberOptions, message: RequestMessage): Promise<Reply> {
     let link: MaybePromise<UpstreamLink>;
     let forwarded: Exchange;
     try {
       const opened = withOwnUris(this.#federation.states.open(exchange, member, message), member);
-      // Headers that repeat arguments are forwarded with a message that is as it came.
+      // Headers that repeat arguments are only forwarded with an unchanged message.
       const isChanged = exchange.message !== exchange.original;
       forwarded = { ...exchange, message: opened, original: isChanged ? exchange.original : opened };
       link = this.#links.linkOf(member, exchange);
     } catch (error) {
-      return Promise.reject(GatewayError.from(error));
+      return Promise.reject(failureOf(member, error));
     }
     const over = this.#links.began?.(exchange, member);
     const reply = isPromise(link) ? link.then((late) => late.request(forwarded)) : link.request(forwarded);
@@ -141,23 +143,23 @@ export class Router implements ListSource {
       },
       (error: unknown) => {
         over?.();
-        throw GatewayError.from(error);
+        throw failureOf(member, error);
       },
     );
   }
 
-  /** An answer in the federation's words. Looks at the bytes first: most answers need nothing. */
+  /** An answer under the federation's names. Looks at the bytes first, because most answers need no change. */
   #toClient(exchange: Exchange, member: MemberOptions, reply: Reply): Reply {
     const { message } = reply;
     if (message === undefined || (message.kind !== "result" && member.uris === "keep")) return reply;
     let changed: Message = withAdvertisedUris(message, member);
     if (message.kind !== "result") return changed === message ? reply : { ...reply, message: changed };
     const { states, uris } = this.#federation;
-    if (member.uris === "keep")
+    // Nothing is read from a server that has no resources.
+    if (member.uris === "keep" && this.#federation.mayHave(member.name, "resources"))
       for (const uri of mentionedUris(message)) uris.mention(member.name, exchange.principal, uri);
-    const { spans } = message.outline;
-    if (taskSlots.some((slot) => (spans[slot] ?? -1) >= 0)) changed = withAdvertisedTasks(changed, member.name);
-    if (inputSlots.some((slot) => (spans[slot] ?? -1) >= 0))
+    if (hasOneOf(message, taskSlots)) changed = withAdvertisedTasks(changed, member.name);
+    if (hasOneOf(message, inputSlots))
       changed = states.seal(exchange, member, changed, reply.hasCheckedInputRequests === true);
     return changed === message ? reply : { ...reply, message: changed };
   }
@@ -170,14 +172,23 @@ export class Router implements ListSource {
       throw new GatewayError("invalid_params", "params.cursor is not one of this list; read the list from its start");
     const page = await this.#filler.fill(exchange, facts, place);
     for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded);
+    for (const member of page.failed) this.#links.lacked?.(facts, member);
     if (place === undefined) this.#links.listed(exchange, facts, page.next === undefined ? page.entries : undefined);
-    return { message: resultMessage(message.id, this.#formatPage(exchange, facts, page)) };
+    const list = formatEntries(page.entries);
+    if (facts.span === undefined)
+      return { message: resultMessage(message.id, this.#formatPage(exchange, facts, page, list.toString())) };
+    // The entries were scanned when their servers sent them.
+    const empty = resultMessage(message.id, this.#formatPage(exchange, facts, page, "[]"));
+    return { message: replaceValue(empty, facts.span, list) };
   }
 
-  #formatPage(exchange: Exchange, facts: ListFacts, page: FilledPage): string {
-    const { options, cursors } = this.#federation;
+  #formatPage(exchange: Exchange, facts: ListFacts, page: FilledPage, list: string): string {
+    const { options, cursors, names } = this.#federation;
     const { entries, next, degraded, clashes, ttlMs, isPublic } = page;
-    const cut = entries.filter(({ name, advertised }) => facts.named !== undefined && !advertised.endsWith(name));
+    const cut = entries.filter(
+      ({ name, advertised }) =>
+        facts.named !== undefined && !advertised.endsWith(name) && names.overrideOf(advertised)?.name !== advertised,
+    );
     const isModern = exchange.era === "modern";
     const meta = [
       ...(degraded.length === 0 ? [] : [`"headgate/degraded":${JSON.stringify(degraded)}`]),
@@ -191,17 +202,13 @@ export class Router implements ListSource {
     ];
     const members = [
       ...(isModern ? ['"resultType":"complete"'] : []),
-      formatEntries(facts, entries),
+      `"${facts.member}":${list}`,
       ...(next === undefined ? [] : [`"nextCursor":${JSON.stringify(cursors.write(exchange, facts.method, next))}`]),
       ...(isModern ? [`"ttlMs":${ttlMs}`, `"cacheScope":"${isPublic && ttlMs > 0 ? "public" : "private"}"`] : []),
       ...(meta.length === 0 ? [] : [`"_meta":{${meta.join(",")}}`]),
     ];
     return `{${members.join(",")}}`;
   }
-}
-
-function formatEntries({ member }: ListFacts, entries: readonly CatalogueEntry[]): string {
-  return `"${member}":[${entries.map(({ json }) => json).join(",")}]`;
 }
 
 const taskSlots = [
@@ -211,21 +218,38 @@ const taskSlots = [
 ];
 const inputSlots = [slotOf("result.requestState"), slotOf("result.inputRequests")];
 
-/** A request with the name as its member writes it. */
-function toMember(message: RequestMessage, { name, subject }: UpstreamTarget): RequestMessage {
-  if (name === subject) return message;
+/** Whether it is the server that failed: one that takes no more requests for now fails like one of our own limits. */
+export function isOfUpstream({ code, details }: GatewayError): boolean {
+  return code.startsWith("upstream_") || details?.["upstreamStatus"] !== undefined;
+}
+
+/** Why a request failed, with the server that it failed at: clients know one endpoint. */
+function failureOf({ name }: MemberOptions, error: unknown): GatewayError {
+  const failure = GatewayError.from(error);
+  if (!isOfUpstream(failure)) return failure;
+  const details = { ...failure.details, upstream: name };
+  return new GatewayError(failure.code, `${name}: ${failure.message}`, { details, cause: failure.cause });
+}
+
+function hasOneOf({ outline: { spans } }: Message, slots: readonly number[]): boolean {
+  for (const slot of slots) if ((spans[slot] ?? -1) >= 0) return true;
+  return false;
+}
+
+/** A request with the member's own name. */
+function toMember(message: RequestMessage, { name, json }: UpstreamTarget): RequestMessage {
   switch (methodFacts(message.method)?.target) {
     case "tool":
     case "prompt":
-      return withString(message, "params.name", name);
+      return json === undefined ? message : replaceValue(message, "params.name", json);
     case "task":
       return withString(message, "params.taskId", name);
     default:
-      return message.method === "completion/complete" ? withReference(message, name) : message;
+      return json !== undefined && message.method === "completion/complete" ? withReference(message, name) : message;
   }
 }
 
-/** What a server says about a name that it does not have (MCP, Tools, Prompts and Resources, "Error Handling"). */
+/** The error for an unknown name (MCP, Tools, Prompts and Resources, "Error Handling"). */
 function unknownTarget({ revision }: Exchange, message: RequestMessage): Message {
   const target = methodFacts(message.method)?.target;
   if (target === "resource") {

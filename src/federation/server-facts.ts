@@ -15,7 +15,7 @@ export interface ServerFacts {
   readonly revision?: Revision | undefined;
 }
 
-/** Reads the answer of a member to `initialize` or `server/discover`; throws when it is none. */
+/** Reads the answer of a member to `initialize` or `server/discover`; throws when it is invalid. */
 export function parseServerFacts(answer: Message | undefined): ServerFacts {
   if (answer?.kind === "error") {
     const problem = `the server refused the handshake with error ${memberInteger(answer, "error.code")}`;
@@ -29,12 +29,12 @@ export function parseServerFacts(answer: Message | undefined): ServerFacts {
   return { capabilities, instructions: memberString(answer, "result.instructions"), revision };
 }
 
-/** Capabilities whose lists are merged here, so that changes are always told. */
+/** Capabilities whose lists are merged here, so that changes are always reported. */
 const listed: ReadonlySet<string> = new Set(["tools", "prompts", "resources"]);
 
 /**
- * What all members together can do. Members that nobody has reached yet may have tools, so those are always there; the
- * rest follows with a change notification.
+ * The combined capabilities. Members not reached yet may have tools, so tools are always declared; the rest follows
+ * with a change notification.
  */
 function mergedCapabilities(all: Iterable<ServerFacts>): Capabilities {
   const merged: Record<string, unknown> = { tools: { listChanged: true } };

@@ -1,14 +1,16 @@
-import type { Exchange, TransportContext } from "../core/exchange.ts";
+import type { Exchange, TransportContext, UpstreamTarget } from "../core/exchange.ts";
 import { noReply, type Reply } from "../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { spanOf } from "../protocol/json/outline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { negotiateRevision, revisionNames } from "../protocol/revisions.ts";
-import type { LinkEvents, ResumedSession, UpstreamLink } from "../transports/transport.ts";
+import { type LinkEvents, type ResumedSession, untilCancelled, type UpstreamLink } from "../transports/transport.ts";
 import { Catalogue } from "./lists/catalogue.ts";
+import type { ListFacts } from "./names/list-facts.ts";
 import { capabilityOf } from "./lists/catalogue-entries.ts";
 import { ChangeNotices } from "./lists/change-notices.ts";
 import type { Federation } from "./federation.ts";
@@ -17,7 +19,7 @@ import type { MemberOptions } from "./names/member-options.ts";
 import { askOver, createOwnExchange, createOwnNotification, createOwnRequest } from "./member-requests.ts";
 import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { MemberSession } from "./member-session.ts";
-import { formatKeptMembers, parseKeptMembers } from "./kept-members.ts";
+import { formatKeptMembers, keptKey, parseKeptMembers } from "./kept-members.ts";
 import { Router } from "./router.ts";
 import { formatInitializeResult, type ServerFacts } from "./server-facts.ts";
 import { settledWithin } from "./settled-within.ts";
@@ -27,7 +29,7 @@ export interface SessionLinkDeps {
   readonly events: LinkEvents;
   /** Opens a link to a member, for this session. */
   readonly open: (member: MemberOptions, events: LinkEvents) => UpstreamLink;
-  /** Tells the server of a member from others. */
+  /** Identifies the server of a member. */
   readonly addressOf: (member: string) => string;
 }
 
@@ -44,18 +46,21 @@ interface SessionMember {
   readonly session: MemberSession;
   readonly catalogue: Catalogue;
   facts: ServerFacts | undefined;
-  /** Requests of the client that run there. */
+  /** The number of running requests of the client. */
   running: number;
-  /** Called when nothing runs there any more, once it has been replaced. */
+  /** Called when no request runs any more, once it has been replaced. */
   onIdle: (() => void) | undefined;
 }
+
+/** How many subscriptions of a client are remembered. */
+const maxSubscribed = 1000;
 
 const inProcess: TransportContext = { type: "in-process" };
 
 /** The link of a legacy session to a federation: to the gateway it looks like one legacy server. */
 export class FederatedSessionLink implements UpstreamLink {
   readonly incarnation = "federation";
-  /** It never leads to another link, so it need not be looked up with each message. */
+  /** It never resolves to another link, so it need not be looked up with each message. */
   readonly resolvedLink: UpstreamLink = this;
   readonly #federation: Federation;
   readonly #events: LinkEvents;
@@ -72,10 +77,14 @@ export class FederatedSessionLink implements UpstreamLink {
   readonly #progress = new Map<string, SessionMember>();
   #handshake: Exchange | undefined;
   #level: string | undefined;
+  /** The resources that the client is subscribed to, by member and URI. */
+  readonly #subscribed = new BoundedMap<string, UpstreamTarget>(maxSubscribed);
   #asked = 0;
-  /** Also in a session of another process, whose client knows the lists. */
+  /** Also for a session of another process, whose client knows the lists. */
   #isInitialized = false;
   #isListening = false;
+  /** If another process opened the session, that one may receive the change notifications. */
+  #isResumed = false;
   readonly #addressOf: (member: string) => string;
 
   constructor(deps: SessionLinkDeps) {
@@ -87,7 +96,10 @@ export class FederatedSessionLink implements UpstreamLink {
     this.#members = new Map(federation.options.members.map((options) => [options.name, this.#createMember(options)]));
     this.#leave = federation.join(this);
     this.#router = new Router(federation, {
-      linkOf: ({ name }) => this.#member(name).session.link ?? this.#member(name).session.ready(),
+      linkOf: ({ name }, { cancellation }) => {
+        const { session } = this.#member(name);
+        return session.link ?? untilCancelled(cancellation, session.ready());
+      },
       catalogueOf: ({ name }) => this.#member(name).catalogue,
       began: ({ message }, member) => {
         const own = this.#member(member.name);
@@ -105,6 +117,9 @@ export class FederatedSessionLink implements UpstreamLink {
       },
       listed: (_exchange, facts, entries) => {
         this.#changes.listed(facts, entries);
+      },
+      lacked: (facts, name) => {
+        if (this.#isListening) federation.recoveries.watch(name, this, () => this.#isBack(name, facts));
       },
     });
     this.#changes = new ChangeNotices({
@@ -124,20 +139,21 @@ export class FederatedSessionLink implements UpstreamLink {
       const session = link?.upstreamSession;
       if (session === undefined || facts === undefined) return [];
       const { capabilities, revision } = facts;
-      return [[name, { session, address: this.#addressOf(name), revision, capabilities }] as const];
+      return [[keptKey(name, this.#addressOf(name)), { session, revision, capabilities }] as const];
     });
     return formatKeptMembers(new Map(kept));
   }
 
-  /** Goes on with the sessions of members that another process opened; the others begin anew when they are needed. */
+  /** Continues the sessions that another process opened with members; the others start over when they are needed. */
   resume(resumed: ResumedSession): boolean {
     const kept = parseKeptMembers(resumed.session);
     this.#handshake = resumed.initialize;
     this.#isInitialized = true;
+    this.#isResumed = true;
     for (const member of this.#members.values()) {
       const { name } = member.options;
-      const own = kept.get(name);
-      if (!member.session.resume(resumed, own?.address === this.#addressOf(name) ? own : undefined)) continue;
+      const own = kept.get(keptKey(name, this.#addressOf(name)));
+      if (!member.session.resume(resumed, own)) continue;
       member.facts = { capabilities: own?.capabilities ?? {}, instructions: undefined, revision: own?.revision };
       // Those of a handshake say more.
       if (!this.#federation.facts.has(name)) this.#federation.facts.set(name, member.facts);
@@ -149,7 +165,7 @@ export class FederatedSessionLink implements UpstreamLink {
     return [...this.#members.values()].every(({ session }) => session.hasBackpressure);
   }
 
-  /** For reading what names and URIs the members have. */
+  /** For looking up the names and URIs of members. */
   get lists(): Router {
     return this.#router;
   }
@@ -164,6 +180,9 @@ export class FederatedSessionLink implements UpstreamLink {
         return Promise.resolve({ message: resultMessage(message.id, "{}") });
       case "logging/setLevel":
         return this.#setLevel(exchange, message);
+      case "resources/subscribe":
+      case "resources/unsubscribe":
+        return this.#subscribe(exchange, message);
       default:
         return this.#router.request(exchange, message);
     }
@@ -188,7 +207,7 @@ export class FederatedSessionLink implements UpstreamLink {
       const restored = replaceIds(message, [{ name: "params.progressToken", id: question.progressToken }]);
       return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
     }
-    // About the client as a whole, such as its roots.
+    // Notifications about the client as a whole, such as its roots.
     await Promise.allSettled([...this.#members.values()].map((member) => this.#sendTo(member, exchange)));
     return noReply;
   }
@@ -200,13 +219,14 @@ export class FederatedSessionLink implements UpstreamLink {
 
   async close(reason: string, isKept?: boolean): Promise<void> {
     this.#leave();
+    this.#federation.recoveries.leave(this);
     this.#changes.close();
     await Promise.all([...this.#members.values()].map(({ session }) => session.close(reason, isKept)));
   }
 
   /**
-   * After a reload: a member that was replaced or taken out ends when its requests are answered, new ones begin with the
-   * client's own handshake, and all others stay.
+   * After a reload: sessions with replaced or removed members end when their requests are answered, new ones start with
+   * the client's handshake, and all others stay.
    */
   async reconfigured(changed: ReadonlySet<string>, graceMs: number): Promise<void> {
     const before = this.#members;
@@ -283,14 +303,24 @@ export class FederatedSessionLink implements UpstreamLink {
           return { message: errorMessage(message.id, { code: -32601, message: "not offered" }) };
         return askOver(link, options.name, createOwnExchange(like, message), federation);
       },
-      // A server that reports changes need not be asked before.
+      // A server that reports changes by itself need not be asked.
       freshness: ({ capability }) => {
+        if (this.#isResumed && !this.#isListening) return 0;
         const details = capabilityOf(member.facts?.capabilities, capability);
         return details === undefined || details["listChanged"] === true ? federation.options.listing.stale : 0;
       },
     });
     const member: SessionMember = { options, session, catalogue, facts: undefined, running: 0, onIdle: undefined };
     return member;
+  }
+
+  /** Whether a member that a list lacked has that list now; if so, the client is notified. */
+  async #isBack(name: string, facts: ListFacts): Promise<boolean> {
+    const member = this.#members.get(name);
+    if (member === undefined) return true;
+    const { type } = await member.catalogue.read(this.#agreement(), facts, undefined).outcome;
+    if (type !== "failed") this.#mayHaveChanged(member);
+    return type !== "failed";
   }
 
   #member(name: string): SessionMember {
@@ -310,7 +340,7 @@ export class FederatedSessionLink implements UpstreamLink {
     this.#handshake = exchange;
     const { options, facts, setTimer } = this.#federation;
     const starting = [...this.#members.values()].map(({ session }) => session.start(exchange));
-    const failures = await settledWithin(starting, options.listing.wait, setTimer);
+    const failures = await settledWithin(starting, options.listing.wait, setTimer, facts.size === 0);
     if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
       const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
       const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
@@ -329,8 +359,26 @@ export class FederatedSessionLink implements UpstreamLink {
     member.catalogue.expire();
     if (this.#level !== undefined) void this.#tellLevel(member, this.#agreement(), this.#level);
     if (isFirst) return;
+    this.#mayHaveChanged(member);
+    // A new session with the server knows nothing of the one before.
+    for (const subscribed of this.#subscribed.values())
+      if (subscribed.member === name)
+        void this.#tell(member, this.#agreement(), "resources/subscribe", { uri: subscribed.name });
+  }
+
+  async #subscribe(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const reply = await this.#router.request(exchange, message);
+    const target = exchange.tracking.upstream;
+    if (reply.message?.kind !== "result" || target === undefined) return reply;
+    const key = `${target.member} ${target.name}`;
+    if (message.method === "resources/subscribe") this.#subscribed.set(key, target);
+    else this.#subscribed.delete(key);
+    return reply;
+  }
+
+  #mayHaveChanged({ facts }: SessionMember): void {
     for (const capability of ["tools", "prompts", "resources"]) {
-      if (capabilityOf(facts.capabilities, capability) !== undefined) this.#changes.changed(capability);
+      if (capabilityOf(facts?.capabilities, capability) !== undefined) this.#changes.changed(capability);
     }
   }
 
@@ -347,14 +395,21 @@ export class FederatedSessionLink implements UpstreamLink {
     return { message: resultMessage(message.id, "{}") };
   }
 
-  async #tellLevel(
-    { session, facts, options }: SessionMember,
+  async #tellLevel(member: SessionMember, exchange: Exchange, level: string): Promise<Message | undefined> {
+    const canLog = capabilityOf(member.facts?.capabilities, "logging") !== undefined;
+    return canLog ? this.#tell(member, exchange, "logging/setLevel", { level }) : undefined;
+  }
+
+  /** What a member answers to a request of the federation's own; undefined if there is no answer. */
+  async #tell(
+    { session: { link }, options }: SessionMember,
     exchange: Exchange,
-    level: string,
+    method: string,
+    params: Readonly<Record<string, string>>,
   ): Promise<Message | undefined> {
-    const { link } = session;
-    if (link === undefined || capabilityOf(facts?.capabilities, "logging") === undefined) return undefined;
-    const request = createOwnRequest(exchange, "logging/setLevel", [`"level":${JSON.stringify(level)}`]);
+    if (link === undefined) return undefined;
+    const given = Object.entries(params).map(([name, value]) => `"${name}":${JSON.stringify(value)}`);
+    const request = createOwnRequest(exchange, method, given);
     try {
       return (await askOver(link, options.name, createOwnExchange(exchange, request), this.#federation)).message;
     } catch (error) {
@@ -369,7 +424,9 @@ export class FederatedSessionLink implements UpstreamLink {
     const question = this.#questions.get(message.id?.key ?? "");
     if (question === undefined) return noReply;
     this.#questions.delete(message.id?.key ?? "");
-    const own = withOwnUris(message, question.member.options);
+    const { options } = question.member;
+    // A reload may have changed them since the question was asked.
+    const own = withOwnUris(message, this.#federation.member(options.name) ?? options);
     const restored = replaceIds(own, [{ name: "id", id: question.id }]);
     return this.#sendTo(question.member, { ...exchange, message: restored, original: restored });
   }
@@ -378,7 +435,7 @@ export class FederatedSessionLink implements UpstreamLink {
     return (await session.link?.send(exchange)) ?? noReply;
   }
 
-  /** Passes on what a member sent of its own accord. */
+  /** Passes on unsolicited messages of a member. */
   #received(
     own: SessionMember,
     member: MemberOptions,
@@ -391,6 +448,7 @@ export class FederatedSessionLink implements UpstreamLink {
     const changed = /^notifications\/(tools|prompts|resources)\/list_changed$/u.exec(method ?? "")?.[1];
     if (changed !== undefined) {
       own.catalogue.expire(changed);
+      if (changed === "resources") this.#federation.forgetUris(member.name);
       this.#changes.changed(changed);
       return undefined;
     }
@@ -401,7 +459,7 @@ export class FederatedSessionLink implements UpstreamLink {
       const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(known[0].slice(2)) }]);
       return this.#events.message(cancelled, related, context, member.name);
     }
-    // Tokens are the client's and easy to guess: a member does not report about the call of another.
+    // Progress tokens are easy to guess: a member must not report on a call of another.
     const reported = method === "notifications/progress" ? metadataOf(message).related?.id.key : undefined;
     if (reported !== undefined && (this.#progress.get(reported) ?? own) !== own) return undefined;
     const shown =

@@ -35,6 +35,12 @@ describe("a search for tools", () => {
     expect(createToolIndex([]).search("x", 5)).toEqual([]);
   });
 
+  it("reads the first words of a query only, however many there are", () => {
+    const others = (count: number): string => Array.from({ length: count }, (_, index) => `x${index}`).join(" ");
+    expect(namesFor(`${others(20)} issue`)).toEqual(["github__create_issue"]);
+    expect(namesFor(`${others(100)} issue`)).toEqual([]);
+  });
+
   it("shares an index between equal lists", () => {
     const indexOf = createToolIndexes();
     expect(indexOf(tools)).toBe(indexOf(structuredClone(tools)));

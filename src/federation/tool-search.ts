@@ -12,12 +12,15 @@ export interface ToolIndex {
   search(query: string, limit: number): readonly ListedTool[];
 }
 
-// Okapi BM25 with the usual constants: how soon repeated words stop to count, and how much long texts are held back.
+// The usual constants of Okapi BM25: saturation of repeated words, and normalization of long texts.
 const saturation = 1.2;
 const lengthWeight = 0.75;
 /** The name says more about a tool than its description. */
 const nameWeight = 3;
 const maxIndexes = 64;
+/** The maximum number of query words: each is looked for in every tool, and callers choose how many they send. */
+const maxWords = 32;
+const maxQuery = 1000;
 
 /** Creates the function that indexes lists; equal lists share an index among all callers. */
 export function createToolIndexes(): (tools: readonly ListedTool[]) => ToolIndex {
@@ -40,7 +43,7 @@ export function createToolIndex(tools: readonly ListedTool[]): ToolIndex {
   const containing = (word: string): number => documents.filter(({ counts }) => counts.has(word)).length;
   return {
     search: (query, limit) => {
-      const words = [...new Set(wordsOf(query))].map((word) => {
+      const words = [...new Set(wordsOf(query.slice(0, maxQuery)))].slice(0, maxWords).map((word) => {
         const found = containing(word);
         return { word, rarity: Math.log(1 + (documents.length - found + 0.5) / (found + 0.5)) };
       });

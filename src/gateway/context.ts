@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Agent } from "node:http";
+import type { Agent, RequestListener } from "node:http";
 
 import {
   createSuspendedCalls,
@@ -7,7 +7,9 @@ import {
   type SuspendedCalls,
   type SuspensionLimits,
 } from "../bridge/modern-to-legacy/suspended-calls.ts";
+import type { Peer } from "../cluster/peer-list.ts";
 import type { SubjectTokens } from "../auth/upstream-credentials.ts";
+import type { WorkerStore } from "../cluster/worker-store.ts";
 import type { Config } from "../config/config.ts";
 import {
   type Clock,
@@ -20,18 +22,27 @@ import {
   type TransportContext,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 import type { Seal, Seals } from "../lib/keys/sealing.ts";
+import { type CreateBuckets, createNamedTokenBuckets, InFlightCounter } from "../lib/token-bucket.ts";
 import { OpenWork } from "../core/open-work.ts";
 import { createLabeler, noSession } from "../protocol/ids/label.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
+import type { SharedAuditFiles } from "../policy/audit/rotating-file.ts";
+import type { PackBufferBatch } from "../recorder/recorder.ts";
 import type { EndedSessions } from "../sessions/ended-sessions.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
-import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
+import {
+  createSessionRegistry,
+  type SessionLimits,
+  type SessionRegistry,
+  type SessionSharing,
+} from "../sessions/registry.ts";
 import type { SessionRecord } from "../sessions/session-record.ts";
 import type { StreamJournal } from "../sessions/stream-journal.ts";
 import type { TaskOwnerStore } from "../sessions/task-owner-store.ts";
 import { type Logger, shortenName } from "../telemetry/log.ts";
-import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { createMetrics, type Metrics, type MetricSamples } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
 
 /** What all parts of a running gateway share. */
@@ -46,8 +57,12 @@ export interface GatewayContext {
   readonly taskOwners: TaskOwnerStore | undefined;
   /** Absent where this gateway has no peers. */
   readonly cluster: ClusterMember | undefined;
-  /** Notes which calls are answered by streams, for the process after this one. */
+  /** Creates the buckets of rate limits, which all gateways share where they share anything. */
+  readonly createBuckets: CreateBuckets;
+  /** Notes which calls are answered by streams, for the next process. */
   readonly journal: StreamJournal;
+  /** Whether event ids name the calls of their streams, because the next process may not have the journal. */
+  readonly namesCalls: boolean;
   /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
   /** Seals what clients carry and must not change. */
@@ -56,6 +71,8 @@ export interface GatewayContext {
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
   /** Everything that clients wait for: HTTP requests to the last byte of their answer, and messages to their answer. */
   readonly openWork: OpenWork;
+  /** Requests that arrived during the shutdown and are served by other gateways. */
+  readonly handedOver: InFlightCounter;
   /** Creates ids that are short, unique in this process and not secret. */
   readonly newId: () => string;
   /** The next label of the process: for a message, or for something that holds none. */
@@ -84,7 +101,10 @@ export interface RefusedRequest {
 
 /** The owners of tasks that any gateway started. */
 export interface SharedTasks extends TaskOwnerStore {
-  /** The gateways that started tasks; from then on `get` knows the owners. Rejects while nobody can say. */
+  /**
+   * Looks up the gateways that started tasks; afterwards `get` knows the owners. Rejects while the store is
+   * unavailable.
+   */
   find(tasks: readonly string[]): Promise<readonly (string | undefined)[]>;
   /** Resolves when all gateways can know of the tasks that this one started; undefined if they can. */
   whenNoted(): Promise<void> | undefined;
@@ -99,11 +119,51 @@ export interface ClusterMember {
   readonly agent: Agent;
   /** The tokens of callers, for peers that call servers on their behalf. */
   readonly subjectTokens: SubjectTokens;
-  /** The URLs of the other gateways, by node. */
-  readonly peers: ReadonlyMap<string, string>;
-  /** The node that serves a session whose server lives in one process. Rejects while nobody can say. */
-  ownerOf(session: Pick<SessionRecord, "id" | "openedBy">): Promise<string>;
+  /** The other gateways that are alive, by node. */
+  readonly peers: ReadonlyMap<string, Pick<Peer, "url" | "gone">>;
+  /** The node that serves a session whose server lives in one process. Rejects while the store is unavailable. */
+  ownerOf(session: Pick<SessionRecord, "id" | "openedBy" | "openedAt">): MaybePromise<string>;
+  /**
+   * The node that serves such a session instead of an owner that cannot be reached, or that shuts down; the owner itself
+   * while it is alive and stays. `candidate`, this gateway if it is not given, takes the place.
+   */
+  successorOf(
+    session: string,
+    owner: string,
+    how: { readonly isLeaving: boolean; readonly candidate?: string },
+  ): Promise<string>;
   readonly tasks: SharedTasks;
+  /** The node that runs a server which several callers share; absent where each gateway runs its own. */
+  readonly serverOwner?: ((server: string) => MaybePromise<string>) | undefined;
+}
+
+/** What one of several processes on one port leaves to the process that started it. */
+export interface WorkerSeat {
+  /** Seals what clients carry, where no key is configured or stored. */
+  readonly key: Uint8Array;
+  /** What the workers share; absent where `state` names a store. */
+  readonly store: WorkerStore | undefined;
+  /** Stores recorded frames. */
+  readonly record: (batch: PackBufferBatch) => Promise<void>;
+  /** Appends lines to an audit file. */
+  readonly audit: SharedAuditFiles["append"];
+  /** Serves the admin paths, where they are on the clients' port. */
+  readonly admin: RequestListener;
+}
+
+/** What the process that started several others does besides: it serves operators, and stores what the others record. */
+export interface PrimarySeat {
+  /** Starts the workers, which listen at an address that is free; resolves when all of them do. */
+  start(address: string, record: (batch: PackBufferBatch) => Promise<void>): Promise<void>;
+  /** Lets all workers finish and end, and kills those that take longer; resolves with how many ended badly. */
+  stop(limitMs: number): Promise<number>;
+  /** The metrics of all workers, also of those that have ended. */
+  samples(): Promise<readonly MetricSamples[]>;
+  /** The health of the upstreams as each worker sees it, by route; a worker that does not answer is not ready. */
+  health(): Promise<readonly (Readonly<Record<string, string>> | undefined)[]>;
+  readonly audit: SharedAuditFiles["append"];
+  /** The socket for admin requests that reach a worker. */
+  readonly adminSocket: string;
 }
 
 /** The options of a context that a reload may change. */
@@ -115,7 +175,7 @@ export interface ReloadableContextOptions {
   readonly suspension: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
 }
 
-/** What outlives the process: the keys of everything that clients carry, and which sessions have ended. */
+/** The state that outlives the process: the keys that seal what clients carry, and which sessions have ended. */
 export interface GatewayState {
   /** Eight hex digits that name this process. */
   readonly node: string;
@@ -124,7 +184,9 @@ export interface GatewayState {
   readonly isDurable: boolean;
   readonly ended: EndedSessions;
   readonly journal: StreamJournal;
-  /** Absent where nothing is kept. */
+  /** Whether other machines, or a process without the journal, may go on with what clients carry. */
+  readonly isPortable: boolean;
+  /** Absent without a state folder. */
   readonly taskOwners: TaskOwnerStore | undefined;
   close(): void;
 }
@@ -132,10 +194,14 @@ export interface GatewayState {
 export interface ContextOptions extends ReloadableContextOptions {
   readonly state: GatewayState;
   readonly cluster?: ClusterMember | undefined;
+  /** Absent where no other gateway serves the same sessions. */
+  readonly sharing?: SessionSharing | undefined;
+  /** Default: buckets of this process alone. */
+  readonly createBuckets?: CreateBuckets | undefined;
   readonly log: Logger;
   /** Takes secrets out of ids that senders chose, which are in labels. */
   readonly redact: (text: string) => string;
-  /** Logs and records requests that were refused at the door. */
+  /** Logs and records requests that were refused before they became a message. */
   readonly onRefused: (refused: RefusedRequest) => void;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
@@ -172,6 +238,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     seal: state.seals.session,
     isDurable: state.isDurable,
     ended: state.ended,
+    sharing: options.sharing,
   });
   const events = createEventStore(eventLimits);
   metrics.onCollect(() => {
@@ -189,8 +256,10 @@ export function createContext(options: ContextOptions): OwnedContext {
     registry,
     events,
     cluster: options.cluster,
+    createBuckets: options.createBuckets ?? createNamedTokenBuckets(clock.now),
     taskOwners: state.taskOwners,
     journal,
+    namesCalls: state.isPortable,
     seals: state.seals,
     suspendedCalls: createSuspendedCalls({
       clock,
@@ -202,6 +271,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     }),
     limits,
     openWork: new OpenWork(),
+    handedOver: new InFlightCounter(),
     newId: () => `${node}-${(counter++).toString(36)}`,
     newLabel: (session, message = withoutMessage) => labels.labelMessage(session?.label ?? noSession, message),
     noteRefusal: (refused) => {

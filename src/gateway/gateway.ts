@@ -10,28 +10,30 @@ import { GatewayError } from "../errors.ts";
 import type { DecisionListener } from "../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../policy/provider/provider.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { MetricSamples } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/trace-context.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { compareConfigs, openServices, type Services } from "./services.ts";
-import { contextOptionsOf, type GatewayContext } from "./context.ts";
-import { accessRulesOf, adminAccessRulesOf, createAccessControl, publicPathOf } from "./edge/access.ts";
-import { adminListener } from "./admin/admin.ts";
+import { contextOptionsOf, type PrimarySeat, type WorkerSeat } from "./context.ts";
+import { accessRulesOf, publicPathOf } from "./edge/access.ts";
+import type { AdminPaths, Readiness } from "./admin/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
-import { createHttpListener, type HttpListener, type UnreadableRequest } from "./edge/listener.ts";
+import type { HttpListener } from "./edge/listener.ts";
 import { createRouteAuthentications } from "./edge/route-authentication.ts";
 import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
-import type { ListenForPeers } from "./wiring/cluster.ts";
+import { untried } from "./upstream/http-upstream.ts";
 import { createHolds } from "./wiring/holds.ts";
 import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/guards/task-owners.ts";
 import { openAdmin, type OpenAdmin } from "./open-admin.ts";
+import { openListeners } from "./open-listeners.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
@@ -50,10 +52,27 @@ export interface GatewayOptions {
   readonly adminOnSamePort?: boolean;
   /** The token that the admin API takes. Default: a random one, so that only links of this gateway sign in. */
   readonly adminToken?: string | undefined;
+  /**
+   * A socket that listens already where the configuration says: a file descriptor of the process that started this one.
+   * @internal
+   */
+  readonly passedSocket?: number | undefined;
+  /** The command that starts Headgate for this user, as the console shows it; `headgate` unless told. */
+  readonly ownCommand?: string | undefined;
   /** The version that the admin API names. */
   readonly version?: string;
   /** Creates the server of routes whose upstream is `demo`. */
   readonly demo?: McpServerFactory;
+  /**
+   * Given to one of several processes on one port.
+   * @internal
+   */
+  readonly worker?: WorkerSeat;
+  /**
+   * Given to the process that started them.
+   * @internal
+   */
+  readonly primary?: PrimarySeat;
 }
 
 /** What a reload brings besides the configuration. */
@@ -66,7 +85,7 @@ export interface ReloadOptions extends Pick<GatewayOptions, "interceptors"> {
 export type ReloadOutcome =
   | {
       readonly ok: true;
-      /** What differs from the previous configuration, as paths such as `routes.files.timeouts.tool`. */
+      /** The changed keys, as paths such as `routes.files.timeouts.tool`. */
       readonly changed: readonly string[];
       /** The changes among them that need a restart; all others apply from the next message on. */
       readonly needsRestart: readonly string[];
@@ -80,6 +99,13 @@ export interface ListeningGateway {
   readonly adminUrl: string | undefined;
   /** The console with a link that signs in once; undefined if the admin paths are not on loopback. */
   readonly consoleUrl: string | undefined;
+}
+
+/** How long a worker may take to end after its last call: for its processes, and what it has to write. */
+const workerEndMs = 7000;
+
+function longestEndOf({ readinessDelay, grace }: Config["shutdown"]): number {
+  return readinessDelay + grace + workerEndMs;
 }
 
 /** A gateway: routes, sessions and metrics. It listens when told to. */
@@ -100,6 +126,13 @@ export interface Gateway extends AsyncDisposable {
   readonly heldMessages: HeldMessages;
   /** The metrics, in the Prometheus text format. */
   metrics(): string;
+  /**
+   * The metrics as values, and the health of the upstreams by route.
+   * @internal
+   */
+  samples(): MetricSamples;
+  /** @internal */
+  health(): Readonly<Record<string, string>>;
   /**
    * Reports itself as not ready for `shutdown.readinessDelay`, then refuses new work, lets running calls finish within
    * `shutdown.grace`, answers the others with an error, and ends everything.
@@ -122,9 +155,10 @@ const shuttingDown = "the gateway is shutting down";
  * console.log(`MCP clients connect to ${url}/mcp`);
  */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
-  if (config.interceptors.length > 0 && options.interceptors === undefined) throw missingInterceptors();
+  const { worker, primary } = checkOptions(config, options);
   let running = config;
   let closing: Promise<void> | undefined;
+  let lostByWorkers = 0;
   /** First the one for clients. */
   const listeners: HttpListener[] = [];
   const services = openServices(config, options, () => running);
@@ -148,10 +182,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   });
   authentications.prepare(config)();
   table.prepare(config, stepsOf(interceptors)).commit(config.shutdown.grace);
-  const readiness = () => ({
-    isReady: closing === undefined,
-    routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
-  });
+  const health = () => Object.fromEntries(table.routes.map(({ name, health: { state } }) => [name, state]));
+  const readiness = () => readinessOf(closing === undefined, health, primary);
   const admin = openAdmin(services, holds, options, () => running, readiness);
   const router = createHttpRouter(
     context,
@@ -159,7 +191,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       streamableHttp: createStreamableHttpHandler(context),
       sseStream: sse.stream,
       sseMessages: sse.messages,
-      extra: options.adminOnSamePort === true ? admin.paths : () => undefined,
+      extra: options.adminOnSamePort === true ? adminPathsOn(admin, worker) : () => undefined,
       receiving: createConcurrency(concurrency),
       isShuttingDown: () => closing !== undefined,
     },
@@ -179,7 +211,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     };
   }
 
-  /** Everything that can fail comes first; the rest happens at once, between two messages. */
+  /** Everything that can fail comes first; the rest is synchronous, between two messages. */
   function reload(next: Config, changes: ReloadOptions): ReloadOutcome {
     if (closing !== undefined) return { ok: false, problem: shuttingDown };
     const { paths, needsRestart, applicable } = compareConfigs(running, next, changes.keepServers);
@@ -193,6 +225,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       running = applicable;
       interceptors = own;
       services.followLog(applicable);
+      services.cluster.follow(applicable);
       audit.follow(applicable.audit);
       telemetry.follow(applicable.secrets);
       Object.assign(concurrency, concurrencyLimitsOf(applicable));
@@ -207,8 +240,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   }
 
   async function end(): Promise<void> {
-    for (const listener of listeners) listener.endKeepAlive();
-    await endWork(context, running.shutdown, listeners[0]);
+    for (const listener of [...listeners, services.cluster]) listener.endKeepAlive();
+    await services.cluster.refresh();
+    lostByWorkers = (await primary?.stop(longestEndOf(running.shutdown))) ?? 0;
+    await endWork(context, running.shutdown, primary === undefined ? listeners[0] : undefined);
     heldMessages.close();
     await services.cluster.close();
     // First, so that sessions of HTTP+SSE clients end because of this and not because their connection does.
@@ -223,10 +258,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const close = (): Promise<void> => (closing ??= end());
 
   return {
-    listen: async () => {
-      await services.cluster.start(peerListener(running, router.handlePeer, context), context.registry);
-      return openListeners(running, { ...options, handle: router.handle, admin, context }, listeners);
-    },
+    listen: () =>
+      audit.tried().then(() => openListeners(running, { ...options, ...services, router, admin }, listeners)),
     handle: router.handle,
     reload: async (next, changes = {}) => reload(next, changes),
     serve: (channel, name, onGone) =>
@@ -243,7 +276,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       }),
     heldMessages,
     metrics: () => context.metrics.text(),
-    lostRecords: services.lostRecords,
+    samples: context.metrics.samples,
+    health,
+    lostRecords: () => services.lostRecords() + lostByWorkers,
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -286,6 +321,7 @@ function openRouteTable(
     },
     policies: {
       ...shared,
+      createBuckets: context.createBuckets,
       newDecisionId: newId,
       onDecision: joinListeners(recording?.onDecision, telemetry.withDecisions(options.onDecision)),
       audit,
@@ -295,46 +331,6 @@ function openRouteTable(
     recording,
     tracing: telemetry.route,
   });
-}
-
-function openMainListener(
-  { listen, limits, timeouts }: Config,
-  handle: RequestListener,
-  context: GatewayContext,
-): Promise<HttpListener> {
-  const { tls, unixSocket, socketMode, host, port } = listen;
-  return createHttpListener(
-    {
-      host,
-      port,
-      portSetting: "--port or `listen.port`",
-      unixSocket,
-      socketMode,
-      tls,
-      headerBytes: limits.headerBytes,
-      bodyMs: timeouts.body,
-      onRefused: refusalOf(context),
-      onCertificate: (problem) => {
-        logCertificate(context, problem);
-      },
-    },
-    handle,
-  );
-}
-
-/** Notes requests that Node refused before they reached a handler. */
-function refusalOf({ noteRefusal }: GatewayContext): (refused: UnreadableRequest) => void {
-  return ({ status, reason, peer }) => {
-    const transport = {
-      type: "http",
-      method: "",
-      path: "",
-      headers: {},
-      ...(peer === undefined ? {} : { peer }),
-    } as const;
-    const code = status === 413 || status === 431 ? "too_large" : "bad_request";
-    noteRefusal({ route: undefined, code, status, reason, transport });
-  };
 }
 
 function joinListeners(
@@ -348,70 +344,37 @@ function joinListeners(
   };
 }
 
-interface ListenDeps extends Pick<GatewayOptions, "adminOnSamePort"> {
-  readonly handle: RequestListener;
-  readonly admin: OpenAdmin;
-  readonly context: GatewayContext;
+/** Where the admin paths are on the clients' port, workers hand such requests on. */
+function adminPathsOn({ paths }: OpenAdmin, worker: WorkerSeat | undefined): AdminPaths {
+  return worker === undefined ? paths : (path) => (paths(path) === undefined ? undefined : worker.admin);
 }
 
-/** Listens for clients, and for operators where they have a listener of their own. */
-async function openListeners(config: Config, deps: ListenDeps, opened: HttpListener[]): Promise<ListeningGateway> {
-  const { handle, admin, context, adminOnSamePort = false } = deps;
-  const main = await openMainListener(config, handle, context);
-  opened.push(main);
-  const url = config.listen.publicUrl ?? main.address;
-  admin.listensAt(url, main.address);
-  if (adminOnSamePort) return { url, ...adminUrls(main.address, admin) };
-  if (config.admin === false) return { url, adminUrl: undefined, consoleUrl: undefined };
-  const own = await createHttpListener(
-    {
-      ...config.admin,
-      portSetting: "--admin-port or `admin.port`",
-      headerBytes: config.limits.headerBytes,
-      bodyMs: config.timeouts.body,
-      onRefused: refusalOf(context),
-    },
-    adminListener(context, admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
-  );
-  opened.push(own);
-  return { url, ...adminUrls(own.address, admin) };
+/** With workers, the gateway is ready while all of them serve. */
+async function readinessOf(
+  isOpen: boolean,
+  health: Gateway["health"],
+  primary: PrimarySeat | undefined,
+): Promise<Readiness> {
+  if (primary === undefined) return { isReady: isOpen, routes: health() };
+  const workers = await primary.health();
+  return { isReady: isOpen && workers.every((one) => one !== undefined), routes: joinHealth(workers) };
 }
 
-/** Listens for other gateways, where there are some. */
-function peerListener(
-  { cluster, limits, timeouts }: Config,
-  handle: RequestListener,
-  context: GatewayContext,
-): ListenForPeers {
-  return async (onRenewed) => {
-    if (cluster === undefined) return undefined;
-    const { listen, tls } = cluster;
-    // The client's headers and, sealed, what is known of the caller.
-    const bounds = { headerBytes: 4 * limits.headerBytes, bodyMs: timeouts.body };
-    const onCertificate = (problem: string | undefined): void => {
-      if (problem === undefined) onRenewed();
-      logCertificate(context, problem);
-    };
-    return createHttpListener(
-      { ...listen, tls, portSetting: "`cluster.listen.port`", ...bounds, onCertificate },
-      handle,
-    );
-  };
-}
-
-function logCertificate({ log }: Pick<GatewayContext, "log">, problem: string | undefined): void {
-  if (problem === undefined) log.info({}, "reloaded the certificate");
-  else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
-}
-
-function adminUrls(adminUrl: string, { loginPath }: OpenAdmin): Omit<ListeningGateway, "url"> {
-  const path = loginPath();
-  return { adminUrl, consoleUrl: path === undefined ? undefined : `${adminUrl}${path}` };
+/** The worst state of each upstream among the workers; a worker that has not tried it does not count. */
+function joinHealth(workers: readonly (Readonly<Record<string, string>> | undefined)[]): Record<string, string> {
+  const joined: Record<string, string> = {};
+  for (const [route, state] of workers.flatMap((routes = {}) => Object.entries(routes))) {
+    const known = joined[route];
+    if (known === undefined || known === untried || (known === "ok" && state !== untried)) joined[route] = state;
+  }
+  return joined;
 }
 
 function routeNamed(routes: readonly TableRoute[], name: string | undefined): Route {
-  const [only, ...others] = routes;
-  const found = name === undefined && others.length === 0 ? only : routes.find(({ route }) => route.name === name);
+  // Without a name, the one at `/mcp`: the only one, whatever views it has.
+  const found = routes.find(({ route, prefixes }) =>
+    name === undefined ? prefixes.includes("") : route.name === name,
+  );
   if (found !== undefined) return found.route;
   const names = routes.map(({ route }) => route.name).join(", ");
   throw new GatewayError("config_invalid", `name one of the routes: ${names}`);
@@ -419,6 +382,25 @@ function routeNamed(routes: readonly TableRoute[], name: string | undefined): Ro
 
 function missingInterceptors(): GatewayError {
   const message = "the configuration names interceptors: pass `await loadInterceptors(config)`";
+  return new GatewayError("config_invalid", message);
+}
+
+/** Refuses a configuration that needs more than it is created with. */
+function checkOptions({ interceptors, workers }: Config, options: GatewayOptions): GatewayOptions {
+  if (interceptors.length > 0 && options.interceptors === undefined) throw missingInterceptors();
+  if (workers > 1 && options.worker === undefined && options.primary === undefined) throw oneProcessOnly();
+  if (workers > 1 && options.passedSocket !== undefined) throw oneSocketOnly();
+  return options;
+}
+
+function oneProcessOnly(): GatewayError {
+  const message =
+    "`workers` is for `headgate run`: a program that uses the library, and `headgate stdio`, are one process";
+  return new GatewayError("config_invalid", message);
+}
+
+function oneSocketOnly(): GatewayError {
+  const message = "`workers`: each worker has a socket of its own, and systemd passes one; disable the socket unit";
   return new GatewayError("config_invalid", message);
 }
 

@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { isLoopback } from "../lib/addresses.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 import { type AdminPaths, createAdminPaths, type Readiness } from "./admin/admin.ts";
 import { createApiRouter } from "./admin/api-router.ts";
 import { consoleRoot, hasConsole } from "./admin/console-files.ts";
@@ -10,6 +11,7 @@ import { createOidcPaths } from "./admin/sign-in/oidc-paths.ts";
 import { createAdminToken, createSignIn } from "./admin/sign-in/sign-in.ts";
 import type { Holds } from "./wiring/holds.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
+import type { GatewayOptions } from "./gateway.ts";
 import type { Services } from "./services.ts";
 
 /** Everything that operators reach. */
@@ -28,12 +30,13 @@ export interface OpenAdmin {
 export function openAdmin(
   { context, heldMessages, audit, identity, cluster }: Services,
   holds: Holds,
-  options: { readonly adminToken?: string | undefined; readonly adminOnSamePort?: boolean; readonly version?: string },
+  options: Pick<GatewayOptions, "adminToken" | "adminOnSamePort" | "ownCommand" | "version" | "primary">,
   running: () => Config,
-  readiness: () => Readiness,
+  readiness: () => MaybePromise<Readiness>,
 ): OpenAdmin {
   const { clock, setTimer, log, metrics, noteRefusal } = context;
   const { signIn: oidc, publicUrl } = running().admin || {};
+  const { ownCommand = "headgate" } = options;
   const signIn = createSignIn(options.adminToken ?? createAdminToken(), {
     clock,
     setTimer,
@@ -53,6 +56,8 @@ export function openAdmin(
     log,
     noteRefusal,
     version: options.version ?? "unknown",
+    // A path of this machine is not shown to callers who have not signed in.
+    ownCommand: /[/\\]/u.test(ownCommand) ? "headgate" : ownCommand,
     config: running,
     clientUrl: () => places?.url,
     localUrl: () => (places !== undefined && /^https?:/u.test(places.local) ? places.local : undefined),
@@ -67,7 +72,7 @@ export function openAdmin(
     }),
     heldMessages,
     holds,
-    health: () => readiness().routes,
+    health: async () => (await readiness()).routes,
   });
   const oidcPaths =
     oidc === undefined
@@ -92,7 +97,12 @@ export function openAdmin(
       return createRecordingsServer({ queries, config: running, wall: clock.wall });
     },
     close: () => queries.close(),
-    paths: createAdminPaths(metrics, readiness, api, oidcPaths),
+    paths: createAdminPaths(
+      async (format) => metrics.text(format, await options.primary?.samples()),
+      readiness,
+      api,
+      oidcPaths,
+    ),
     loginPath: () => {
       const { listen, admin } = running();
       const place = options.adminOnSamePort === true ? listen : admin;

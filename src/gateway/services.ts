@@ -1,20 +1,22 @@
-import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 
 import type { SubjectTokens } from "../auth/upstream-credentials.ts";
 import type { Config } from "../config/config.ts";
+import { valueAt, withValueAt } from "../config/issues.ts";
 import { createReloadableSecrets, joinSecrets, type ReloadableSecrets } from "../config/secrets.ts";
-import { systemClock, systemTimer } from "../core/exchange.ts";
+import { configuredRoute, systemClock, systemTimer } from "../core/exchange.ts";
 import { composeInterceptors } from "../core/interceptors/compose.ts";
 import { HeldMessages } from "../core/interceptors/held-messages.ts";
 import type { InterceptorEvent, MessageInterceptor } from "../core/interceptors/interceptor.ts";
+import { isObject } from "../lib/is-object.ts";
 import { createLogger, errorFields, type Logger, shortenName } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/metrics.ts";
 import type { Telemetry } from "../telemetry/trace-context.ts";
 import type { ChildEnvironment } from "../transports/stdio/environment.ts";
 import { createWatchdog, type Watchdog } from "../transports/stdio/watchdog.ts";
-import { contextOptionsOf, createContext, type OwnedContext } from "./context.ts";
-import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-authentication.ts";
+import { contextOptionsOf, createContext, type OwnedContext, type PrimarySeat, type WorkerSeat } from "./context.ts";
+import type { AuthenticatorDeps } from "./edge/authenticators.ts";
+import { createIssuerClient } from "./edge/route-authentication.ts";
 import type { RouteInterceptors } from "./route/route-state.ts";
 import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
 import { createCluster, type GatewayCluster } from "./wiring/cluster.ts";
@@ -41,7 +43,7 @@ export interface Services {
   readonly audit: GatewayAudit;
   readonly telemetry: GatewayTelemetry;
   readonly watchdog: Watchdog;
-  readonly identity: RouteAuthenticationDeps;
+  readonly identity: AuthenticatorDeps;
   /** Makes one step for each route, of the drift guard and the interceptors that see it. */
   composeInterceptors(interceptors: readonly MessageInterceptor[]): RouteInterceptors;
   close(): Promise<void>;
@@ -53,6 +55,8 @@ export interface ServiceOptions {
   readonly log?: Logger;
   readonly environment?: ChildEnvironment;
   readonly telemetry?: Telemetry | undefined;
+  readonly worker?: WorkerSeat | undefined;
+  readonly primary?: PrimarySeat | undefined;
 }
 
 /** Opens the services of a gateway. `running` gives the configuration as of now. */
@@ -65,13 +69,16 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const { log, follow } = openLog(config, options.log, secrets);
   // First, because it can fail while nothing else is open.
   const driftGuard = openDriftGuard(config.drift, { log, clock });
-  const state = openState(config.state, { log, clock });
+  const state = openState(config.state, { log, clock, key: options.worker?.key });
   const subjectTokens: SubjectTokens = new WeakMap();
-  const cluster = createCluster(config, { ...state, subjectTokens, log, clock, setTimer });
+  const { worker } = options;
+  const cluster = createCluster(config, { ...state, subjectTokens, worker, log, clock, setTimer });
   const context = createContext({
     ...contextOptionsOf(config),
     state: { ...state, ended: cluster.ended, taskOwners: cluster.member?.tasks ?? state.taskOwners },
     cluster: cluster.member,
+    sharing: cluster.sharing,
+    createBuckets: cluster.createBuckets,
     log,
     clock,
     setTimer,
@@ -85,6 +92,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   if (member !== undefined) {
     metrics.onCollect(() => {
       metrics.metrics.peers.labels({}).set(member.peers.size);
+      metrics.metrics.peersWithOtherConfig.labels({}).set(cluster.otherConfigs());
     });
   }
   metrics.onCollect(() => {
@@ -99,12 +107,27 @@ export function openServices(config: Config, options: ServiceOptions, running: (
       log.error(errorFields(error), "the watchdog of child processes failed");
     },
   });
-  const heldMessages = new HeldMessages({ clock, setTimer, newId });
+  const heldMessages = new HeldMessages({ clock, setTimer, newId, isWorker: worker !== undefined });
   const hardMs = (): number => Math.min(...Object.values(running().routes).map(({ timeouts }) => timeouts.hard));
-  const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact, hardMs });
+  const recording = openRecording(config.record, {
+    clock,
+    setTimer,
+    log,
+    metrics,
+    secrets: redact,
+    hardMs,
+    record: worker?.record,
+  });
   const refusals = createRefusalLog({ ...context, recording });
-  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
-  const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
+  const audit = createGatewayAudit(config.audit, {
+    clock,
+    setTimer,
+    log,
+    metrics,
+    secrets: redact,
+    audit: worker?.audit ?? options.primary?.audit,
+  });
+  const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer);
   return {
     context,
     cluster,
@@ -117,7 +140,10 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     watchdog,
     identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens },
     composeInterceptors: (interceptors) => (route) => {
-      const own = interceptors.filter(({ routes }) => routes?.includes(route) !== false);
+      const names = [route, configuredRoute(route)];
+      const own = interceptors.filter(
+        ({ routes }) => routes === undefined || names.some((one) => routes.includes(one)),
+      );
       return composeInterceptors([...driftGuard, ...own], {
         clock,
         setTimer,
@@ -146,8 +172,8 @@ function logFault(log: Logger, { interceptor, exchange, phase, outcome, reason, 
   const { cause } = error ?? {};
   log.error(
     {
-      interceptor,
       exchange: exchange.id,
+      interceptor,
       route: exchange.route,
       method: shortenName(exchange.message.method),
       phase,
@@ -204,7 +230,8 @@ const fixed = [
   "drift",
   "state",
   "cluster",
-];
+  "workers",
+].map((path) => path.split("."));
 
 /** What decides about the server of a route and the connections to it. */
 const serverKeys = ["upstream", "mode", "forwardHeaders"] as const;
@@ -214,48 +241,21 @@ export function compareConfigs(running: Config, next: Config, keepServers = fals
   const { secrets: _old, ...before } = running;
   const { secrets: _new, ...after } = next;
   const paths = differences(before, after, "");
-  const { host, port, unixSocket, socketMode, tls } = running.listen;
-  const kept = keepServers ? Object.keys(running.routes) : [];
-  const unchanged = [...fixed, ...kept.flatMap((name) => serverKeys.map((key) => `routes.${name}.${key}`))];
+  const kept = keepServers ? Object.keys(running.routes).filter((name) => Object.hasOwn(next.routes, name)) : [];
+  const unchanged = [...fixed, ...kept.flatMap((name) => serverKeys.map((key) => ["routes", name, key]))];
   const needsRestart = paths.filter((path) =>
-    unchanged.some((start) => path === start || path.startsWith(`${start}.`)),
+    unchanged.some((steps) => path === steps.join(".") || path.startsWith(`${steps.join(".")}.`)),
   );
-  return {
-    paths,
-    needsRestart,
-    applicable: {
-      ...next,
-      // What stays as it is until then goes on with its secrets.
-      secrets: needsRestart.length === 0 ? next.secrets : joinSecrets(running.secrets, next.secrets),
-      routes: keepServers ? withServersOf(running, next) : next.routes,
-      listen: { ...next.listen, host, port, unixSocket, socketMode, tls },
-      admin: running.admin,
-      limits: { ...next.limits, headerBytes: running.limits.headerBytes },
-      timeouts: { ...next.timeouts, body: running.timeouts.body },
-      log: { ...next.log, format: running.log.format },
-      record: running.record,
-      drift: running.drift,
-      state: running.state,
-      cluster: running.cluster,
-    },
-  };
-}
-
-function withServersOf(running: Config, next: Config): Config["routes"] {
-  const kept = Object.entries(next.routes).map(([name, route]) => {
-    const { upstream, mode, forwardHeaders } = running.routes[name] ?? route;
-    return [name, { ...route, upstream, mode, forwardHeaders }] as const;
-  });
-  return Object.fromEntries(kept);
+  // What needs a restart stays as it is until then, and goes on with its secrets.
+  const applicable = unchanged.reduce<unknown>((tree, path) => withValueAt(tree, path, valueAt(running, path)), next);
+  const secrets = needsRestart.length === 0 ? next.secrets : joinSecrets(running.secrets, next.secrets);
+  // Each value comes from one of the two configurations.
+  return { paths, needsRestart, applicable: { ...(applicable as Config), secrets } };
 }
 
 function differences(one: unknown, other: unknown, path: string): string[] {
   if (isDeepStrictEqual(one, other)) return [];
-  if (!isPlain(one) || !isPlain(other)) return [path];
+  if (!isObject(one) || !isObject(other)) return [path];
   const keys = new Set([...Object.keys(one), ...Object.keys(other)]);
   return [...keys].flatMap((key) => differences(one[key], other[key], path === "" ? key : `${path}.${key}`));
-}
-
-function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -41,6 +41,16 @@ describe("the shared secret", () => {
     expect(warnings).toEqual([expect.stringContaining("no shared_secret")]);
   });
 
+  it("[PA-012] stays the same when the vault has one that cannot be sent", async () => {
+    const time = createFakeTime();
+    const { kong } = start(() => "rotated\n");
+    const secret = createVaultSecret("first", "{vault://env/paz}", time.clock.now);
+    await time.advance(60_000);
+    warnings.length = 0;
+    await secret.refresh(kong, warn);
+    expect([secret.current(), warnings]).toEqual(["first", [expect.stringContaining("cannot be sent")]]);
+  });
+
   it("is never read from a vault if it is not a reference", async () => {
     const { kong, calls } = start(() => "other");
     const secret = createFixedSecret("plain");

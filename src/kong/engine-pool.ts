@@ -5,6 +5,7 @@ import type {
   SidebandEngineDeps,
   SidebandTelemetry,
 } from "../policy/sideband/contract.ts";
+import { secretProblem } from "../policy/sideband/settings.ts";
 import type { InstanceConfig } from "./plugin-definition.ts";
 import type { PdkCall } from "./pdk.ts";
 
@@ -20,13 +21,8 @@ export interface EngineLease {
  * instances with equal settings share an engine and its connections. A circuit breaker belongs to the plugin's id and
  * the service it calls, so it survives changes of other settings (PA-105).
  */
-export interface EnginePool {
-  lease(config: InstanceConfig): EngineLease;
-  /** The number of engines and breakers. */
-  readonly counts: () => { readonly engines: number; readonly breakers: number };
-}
+export type EnginePool = ReturnType<typeof createEnginePool>;
 
-/** What the pool needs. */
 export interface EnginePoolDeps {
   readonly createEngine: CreateSidebandEngine;
   readonly engineDeps: Pick<SidebandEngineDeps, "clock" | "setTimer" | "log" | "telemetry">;
@@ -38,7 +34,7 @@ interface RefCounted<Value> {
 }
 
 /** Makes an empty pool. */
-export function createEnginePool({ createEngine, engineDeps: surroundings }: EnginePoolDeps): EnginePool {
+export function createEnginePool({ createEngine, engineDeps: surroundings }: EnginePoolDeps) {
   const engines = new Map<string, RefCounted<Omit<EngineLease, "release">>>();
   const breakers = new Map<string, RefCounted<Breaker>>();
 
@@ -60,7 +56,7 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
   }
 
   return {
-    lease(config) {
+    lease(config: InstanceConfig): EngineLease {
       const breakerKey = breakerKeyOf(config);
       const engineKey = engineKeyOf(config);
       const breaker = acquire(breakers, breakerKey, () => createBreaker(surroundings.clock));
@@ -76,11 +72,15 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
         },
       };
     },
-    counts: () => ({ engines: engines.size, breakers: breakers.size }),
+    /** The number of engines and breakers. */
+    counts: (): { readonly engines: number; readonly breakers: number } => ({
+      engines: engines.size,
+      breakers: breakers.size,
+    }),
   };
 }
 
-/** Every value and span says which configured plugin it belongs to: each has its own breaker and its own traffic. */
+/** Every value and span names its configured plugin: each plugin has its own breaker and traffic. */
 function labelled(telemetry: SidebandTelemetry, pluginId: string): SidebandTelemetry {
   const label = { plugin_id: pluginId };
   return {
@@ -89,10 +89,7 @@ function labelled(telemetry: SidebandTelemetry, pluginId: string): SidebandTelem
     gauge: (name, value, labels) => telemetry.gauge(name, value, { ...labels, ...label }),
     startSpan(name, parent) {
       const span = telemetry.startSpan(name, parent);
-      return {
-        ...span,
-        end: (outcome) => span.end({ ...outcome, attributes: { ...outcome.attributes, ...label } }),
-      };
+      return { ...span, end: (outcome) => span.end({ ...outcome, attributes: { ...outcome.attributes, ...label } }) };
     },
   };
 }
@@ -153,8 +150,10 @@ export function createVaultSecret(initial: string, reference: string, now: () =>
       if (now() - askedAt < freshMs) return;
       askedAt = now();
       const found = await kong("kong.vault.get", reference);
-      if (found !== undefined && found !== "") value = found;
-      else await warn("The vault has no shared_secret; using the last known one");
+      if (found === undefined || found === "") await warn("The vault has no shared_secret; using the last known one");
+      else if (secretProblem(found) !== undefined)
+        await warn("The shared_secret of the vault cannot be sent; using the last known one");
+      else value = found;
     },
   };
 }

@@ -17,7 +17,6 @@ export interface OtlpTelemetry extends SidebandTelemetry {
   flush(): Promise<void>;
 }
 
-/** What the exporter needs. */
 export interface OtlpOptions {
   readonly target: OtlpTarget;
   readonly scope: OtlpSender["scope"];
@@ -54,11 +53,7 @@ export function otlpTarget(env: Readonly<Record<string, string | undefined>>): O
 /** Makes an exporter; it sends nothing before the first value is recorded. */
 export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
   const { target, clock, setTimer, randomHex, post, warn } = options;
-  const sender: OtlpSender = {
-    serviceName: target.serviceName,
-    scope: options.scope,
-    startedAt: clock.wall(),
-  };
+  const sender: OtlpSender = { serviceName: target.serviceName, scope: options.scope, startedAt: clock.wall() };
   const bounds = sidebandMetrics.duration.buckets;
   const all = new Map<string, Map<string, Series>>();
   let spans: FinishedSpan[] = [];
@@ -224,10 +219,7 @@ function formatMetrics(sender: OtlpSender, all: SeriesByName, now: number): unkn
     switch (definition.type) {
       case "counter":
         return [
-          {
-            ...about,
-            sum: { aggregationTemporality: cumulativeTemporality, isMonotonic: true, dataPoints: values },
-          },
+          { ...about, sum: { aggregationTemporality: cumulativeTemporality, isMonotonic: true, dataPoints: values } },
         ];
       case "gauge":
         return [{ ...about, gauge: { dataPoints: values } }];
@@ -243,9 +235,7 @@ function formatMetrics(sender: OtlpSender, all: SeriesByName, now: number): unkn
       }
     }
   });
-  return {
-    resourceMetrics: [{ resource: resourceOf(sender), scopeMetrics: [{ scope: sender.scope, metrics }] }],
-  };
+  return { resourceMetrics: [{ resource: resourceOf(sender), scopeMetrics: [{ scope: sender.scope, metrics }] }] };
 }
 
 function resourceOf({ serviceName }: OtlpSender): unknown {

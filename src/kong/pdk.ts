@@ -80,9 +80,7 @@ function read<Name extends PdkName>(name: Name, value: unknown): PdkResult<Name>
     // The reader of this name returns the result of this name.
     return readers[name](value) as PdkResult<Name>;
   } catch (error) {
-    throw new Error(`${name} returned ${typeName(value)}, which Kong 3 never does`, {
-      cause: error,
-    });
+    throw new Error(`${name} returned ${typeName(value)}, which Kong 3 never does`, { cause: error });
   }
 }
 

@@ -1,3 +1,4 @@
+import { thrownMessage } from "../lib/thrown-message.ts";
 import { createPdk, exitFunction, type PdkCall } from "./pdk.ts";
 import type { RpcOutcome } from "./frames.ts";
 
@@ -23,7 +24,6 @@ export interface PhaseEvent {
   forceEnd(): void;
 }
 
-/** What an event needs. */
 export interface EventDeps {
   readonly now: () => number;
   /** Called once, when the event is over. */
@@ -131,7 +131,7 @@ export function startEvent(
     refuseQueue(new EventEndedError("the phase has failed"));
     const kong = createPdk((name, args) => send(name, args, true));
     // The client gets its 500 even if cleaning up fails.
-    await phase.fail(kong, textOf(fault)).catch(onFault);
+    await phase.fail(kong, thrownMessage(fault)).catch(onFault);
     finish({ end: "exit", exit: internalErrorExit }, true);
   }
 
@@ -204,10 +204,6 @@ function exitArguments({ status, headers, body }: PhaseExit): readonly unknown[]
     );
   }
   return args;
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** The phases that the plugin has. */

@@ -1,4 +1,5 @@
 import type { HttpRequestFacts, HttpResponseFacts, StoredContext } from "../policy/sideband/contract.ts";
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import type { KongHeaders, PdkCall } from "./pdk.ts";
 
 /** Keys of `kong.ctx.shared`, for the response phase and the guard in Kong (PA-131, PA-162, PX-03). */
@@ -9,7 +10,7 @@ export const contextKeys = {
   trace: "paz_trace",
   /** `done` when the request may go on, `refused` when the plugin itself answered it. */
   access: "paz_access",
-  /** `done` when the response was judged, or need not be. */
+  /** `done` when the response was evaluated, or need not be. */
   response: "paz_response",
 } as const;
 
@@ -78,12 +79,7 @@ export async function readResponseHead(kong: PdkCall, { withMcp, withTrace }: St
     stored:
       request === undefined
         ? undefined
-        : {
-            paz_original_request: request,
-            ...(state === undefined ? {} : { paz_state: state }),
-            ...(mcp === undefined ? {} : { paz_mcp: mcp }),
-            ...(trace === undefined ? {} : { paz_trace: trace }),
-          },
+        : { paz_original_request: request, ...withoutUndefined({ paz_state: state, paz_mcp: mcp, paz_trace: trace }) },
   };
 }
 
@@ -109,10 +105,10 @@ function headerValue(headers: KongHeaders, name: string): unknown {
   return Array.isArray(value) ? (value as readonly unknown[])[0] : value;
 }
 
-/** Clears every header of the upstream: what was not judged must not reach the client. */
+/** Clears every header of the upstream: what was not evaluated must not reach the client. */
 export async function clearResponseHeaders(kong: PdkCall, known: KongHeaders): Promise<void> {
   let headers = known;
-  // Kong shows at most a thousand values at a time; some of its own stay whatever one does, so the rounds are bounded.
+  // Kong shows at most a thousand values at a time; some of its own cannot be cleared, so the rounds are bounded.
   for (let round = 0; round < 10; round++) {
     const names = Object.keys(headers);
     await Promise.all(names.map((name) => kong("kong.response.clear_header", name)));

@@ -222,7 +222,7 @@ describe("the response phase", () => {
   const stored = { paz_original_request: "{}", paz_state: '"s"' };
   const pass: ResponseOutcome = { action: "pass", decision: "fail-open" };
 
-  it("[PA-086] [PA-087] [PA-088] [PA-090] reads the upstream's response and the stored context", async () => {
+  it("[PA-086] [PA-087] [PA-088] [PA-090] [PX-05] reads the upstream's response and the stored context", async () => {
     const { asked, calls } = await run(pass, { phase: "response", shared: { ...stored, paz_mcp: "{}" } });
     expect(asked).toEqual([
       {

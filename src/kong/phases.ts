@@ -23,14 +23,13 @@ import {
   type StoredParts,
 } from "./phase-facts.ts";
 
-/** What both phases of a configured plugin need. */
 export interface KongPhaseDeps extends StoredParts {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
   readonly phaseLog: KongPhaseLog;
   /** How long one decision may take. */
   readonly budgetMs: number;
-  /** The longest body that is judged; 0 for no limit. */
+  /** The longest body that is evaluated; 0 for no limit. */
   readonly maxBodyBytes: number;
   /** The head of every log entry, without the phase. */
   readonly logHead: Pick<SidebandLogEntry, "plugin" | "service_url">;
@@ -51,9 +50,9 @@ export function createAccessHandler(deps: KongPhaseDeps): PhaseHandler {
     async run({ kong, signal }) {
       const head = await readRequestHead(kong);
       if (engine.hasResponsePhase) {
-        // Kong does not run the response phase for an upgraded connection: nothing of it would be judged.
+        // Kong does not run the response phase for an upgraded connection: its responses would not be evaluated.
         if (head.headers["upgrade"] !== undefined)
-          return refuse(kong, 400, "Upgrade refused: responses of upgraded connections cannot be judged");
+          return refuse(kong, 400, "Upgrade refused: responses of upgraded connections cannot be evaluated");
         await ensureBuffering(kong, head);
       }
       const body = await readRequestBody(kong, head.headers, maxBodyBytes);
@@ -246,7 +245,7 @@ export function createKongPhaseLog(line: (entry: SidebandLogEntry) => void): Kon
         const outcome = await current.run(entries, work);
         return { outcome, record: { report: (kong) => report(kong, entries) } };
       } catch (error) {
-        // The phase cannot report them any more.
+        // The phase can no longer report them.
         for (const entry of entries) line(entry);
         throw error;
       }

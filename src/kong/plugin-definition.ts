@@ -1,8 +1,10 @@
 import { GatewayError } from "../errors.ts";
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import { parseServiceUrl } from "../policy/pdp/client.ts";
 import { kongPlugin } from "../policy/sideband/engine.ts";
 import {
   parseSidebandSettings,
+  reservedHeaders,
   type SettingDefinition,
   settingDefinitions,
   type SidebandSettings,
@@ -49,16 +51,16 @@ export function pluginDump(variant: PluginVariant): readonly unknown[] {
 function kongField(name: string, definition: SettingDefinition): Readonly<Record<string, unknown>> {
   switch (definition.type) {
     case "string":
-      return {
+      return withoutUndefined({
         type: "string",
         len_min: 1,
-        ...(definition.required === undefined ? {} : { required: true }),
-        ...(definition.default === undefined ? {} : { required: true, default: definition.default }),
-        ...(definition.oneOf === undefined ? {} : { one_of: definition.oneOf }),
-        ...(definition.referenceable === undefined ? {} : { referenceable: true }),
-        ...(definition.encrypted === undefined ? {} : { encrypted: true }),
+        required: definition.default === undefined ? definition.required : true,
+        default: definition.default,
+        one_of: definition.oneOf,
+        referenceable: definition.referenceable,
+        encrypted: definition.encrypted,
         ...patterns[name],
-      };
+      });
     case "integer":
       return {
         type: "integer",
@@ -80,11 +82,7 @@ function kongField(name: string, definition: SettingDefinition): Readonly<Record
         type: "array",
         required: true,
         default: definition.default,
-        elements: {
-          type: "string",
-          len_min: 1,
-          ...(definition.oneOf === undefined ? {} : { one_of: definition.oneOf }),
-        },
+        elements: withoutUndefined({ type: "string", len_min: 1, one_of: definition.oneOf }),
       };
   }
 }
@@ -95,10 +93,25 @@ const maxInteger = 2 ** 53 - 1;
 /** Lua patterns for single settings, which say what `parseSidebandSettings` says. */
 const patterns: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   service_url: serviceUrlRules(),
+  shared_secret: {
+    match_none: ["%c", "^ ", " $"].map((pattern) => ({
+      pattern,
+      err: "must have no control characters, such as a line break at its end, and no spaces around it",
+    })),
+  },
   secret_header_name: {
-    match: "^[%w!#$%%&'*+%-.^_`|~]+$",
+    match_all: [{ pattern: "^[%w!#$%%&'*+%-.^_`|~]+$", err: "must be the name of an HTTP header" }],
+    match_none: reservedHeaders.map((name) => ({
+      pattern: `^${anyCase(name)}$`,
+      err: "must not be a header that has another meaning",
+    })),
   },
 };
+
+/** A Lua pattern for a header name, whose letter case does not count. */
+function anyCase(name: string): string {
+  return name.replaceAll(/[a-z]/gu, (letter) => `[${letter.toUpperCase()}${letter}]`).replaceAll("-", "%-");
+}
 
 /**
  * What `serviceUrlProblem` says, in Lua patterns. These have no alternatives and no ranges of numbers, so every
@@ -133,11 +146,7 @@ function serviceUrlRules(): Readonly<Record<string, unknown>> {
 }
 
 /** The plugin as Kong knows it (PA-001, PA-002, PA-003). */
-export const pluginIdentity = {
-  name: kongPlugin.name,
-  version: kongPlugin.version,
-  priority: 999,
-} as const;
+export const pluginIdentity = { name: kongPlugin.name, version: kongPlugin.version, priority: 999 } as const;
 
 /** Without the response phase Kong does not buffer responses, so that streams flow (PX-08). */
 export interface PluginVariant {
@@ -203,7 +212,6 @@ function referenceOf(config: Readonly<Record<string, unknown>>): string | undefi
   return typeof reference === "string" && reference !== "" ? reference : undefined;
 }
 
-/** What instances need. */
 export interface PluginDeps extends PluginVariant {
   readonly engines: EnginePool;
   readonly phaseLog: KongPhaseLog;
@@ -247,11 +255,7 @@ export function createInstanceFactory(options: PluginDeps): (request: InstanceRe
 
 /** Retries may take longer than Kong waits; the deadline still holds (PX-02). */
 function warnAboutDeadline(
-  settings: {
-    readonly max_retries: number;
-    readonly connection_timeout_ms: number;
-    readonly retry_backoff_ms: number;
-  },
+  settings: { readonly max_retries: number; readonly connection_timeout_ms: number; readonly retry_backoff_ms: number },
   warn: ServerLog["warn"],
 ): void {
   const { max_retries: retries, connection_timeout_ms: timeout, retry_backoff_ms: backoff } = settings;

@@ -1,4 +1,5 @@
 import type { Clock, SetTimer } from "../core/exchange.ts";
+import { thrownMessage } from "../lib/thrown-message.ts";
 import { type PhaseEvent, type PhaseHandler, type RpcReply, startEvent } from "./phase-event.ts";
 import { isMap, type RpcCall } from "./frames.ts";
 
@@ -17,7 +18,6 @@ export interface InstanceRequest {
   readonly config: string;
 }
 
-/** What the server needs. */
 export interface PluginServerDeps {
   readonly pluginName: string;
   /**
@@ -187,7 +187,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
         else if (method === "CloseInstance") closeInstance(argument, reply);
         else reply({ error: `no method ${method}` });
       } catch (error) {
-        const text = error instanceof Error ? error.message : String(error);
+        const text = thrownMessage(error);
         log.error("call failed", { method, error: text });
         reply({ error: text });
       }

@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 
 import type { Clock, SetTimer } from "../core/exchange.ts";
+import { thrownMessage } from "../lib/thrown-message.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
@@ -10,7 +11,6 @@ import { listenOnSocket } from "./unix-listener.ts";
 import { createKongPhaseLog } from "./phases.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
-/** What the server needs. */
 export interface ServeOptions extends PluginVariant {
   readonly socket: string;
   readonly pid: number;
@@ -136,21 +136,15 @@ export function parseKongCommand(args: readonly string[]): KongCommand {
     }).values;
   } catch (error) {
     // The first sentence of Node's message names the option; the others are about positional arguments.
-    const [sentence = ""] = thrownText(error).split(/[.\n]/u, 1);
+    const [sentence = ""] = thrownMessage(error).split(/[.\n]/u, 1);
     return { do: "usage-error", problem: `${sentence}; see --help` };
   }
   const { query = false, socket, "access-only": accessOnly = false, version = false } = given;
   if (given.help === true) return { do: "help" };
   if (version) return { do: "version" };
-  if (query && socket !== undefined) {
-    return { do: "usage-error", problem: "--query and --socket exclude each other" };
-  }
+  if (query && socket !== undefined) return { do: "usage-error", problem: "--query and --socket exclude each other" };
   if (query) return { do: "query", accessOnly };
   if (socket === undefined) return { do: "usage-error", problem: "expected --query or --socket PATH; see --help" };
   if (socket === "") return { do: "usage-error", problem: "--socket needs the path of a socket" };
   return { do: "serve", socket, accessOnly };
-}
-
-function thrownText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

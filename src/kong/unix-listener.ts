@@ -3,7 +3,8 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { createFrameReader, formatReply, formatServerPid, parseCall } from "./frames.ts";
 import type { PluginServer, ServerLog } from "./plugin-server.ts";
-import { maxSocketPathBytes } from "../lib/socket-path.ts";
+import { hasListener, maxSocketPathBytes } from "../lib/socket-path.ts";
+import { thrownCode, thrownMessage } from "../lib/thrown-message.ts";
 
 /** Where to listen, and what serves the connections. */
 export interface UnixListenerOptions {
@@ -124,7 +125,7 @@ function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: Connect
       for (const frame of reader.push(chunk)) take(frame);
     } catch (error) {
       // The stream is out of sync; Kong opens a new connection for its next call.
-      log.error("connection closed: invalid message", { error: error instanceof Error ? error.message : "" });
+      log.error("connection closed: invalid message", { error: thrownMessage(error) });
       socket.destroy();
     }
   });
@@ -162,23 +163,9 @@ async function checkSocketPath(path: string, temporaryPath: string, log: ServerL
     throw toSocketError(path, error);
   }
   if (found === undefined) return;
-  if (!found.isSocket()) {
-    throw new SocketError(`${path} is not a socket; give --socket another path`);
-  }
+  if (!found.isSocket()) throw new SocketError(`${path} is not a socket; give --socket another path`);
   if (await hasListener(path)) log.warn("taking the socket over from another process", { socket: path });
   else log.warn("replacing a stale socket", { socket: path });
-}
-
-/** Whether a process listens on a socket. */
-function hasListener(path: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const probe = connect(path);
-  probe.on("connect", () => {
-    probe.destroy();
-    resolve(true);
-  });
-  probe.on("error", () => resolve(false));
-  return promise;
 }
 
 function listening(listener: Server, path: string): Promise<void> {
@@ -211,13 +198,6 @@ function toSocketError(path: string, error: unknown): SocketError {
     EPERM: `${path} belongs to another user; remove it, or give --socket another path`,
     EROFS: `${folder} is on a read-only file system; give --socket another path`,
   };
-  const code = codeOf(error);
-  return new SocketError(texts[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`, {
-    cause: error,
-  });
-}
-
-function codeOf(error: unknown): string {
-  const code: unknown = error instanceof Error ? Reflect.get(error, "code") : undefined;
-  return typeof code === "string" ? code : "";
+  const text = texts[thrownCode(error) ?? ""] ?? `cannot listen on ${path}: ${thrownMessage(error)}`;
+  return new SocketError(text, { cause: error });
 }

@@ -22,7 +22,7 @@ export function isAddress(text: string): boolean {
 
 /** Whether a string is a host name or IP address with an optional port, as in a Host header. */
 export function isHost(text: string): boolean {
-  if (text === "" || /[\s/@?#\\]/u.test(text)) return false;
+  if (text === "" || /[\s/@?#\\"'\u2018-\u201F]/u.test(text)) return false;
   const parsed = parseUrl(`http://${isIPv6(text) ? `[${text}]` : text}`);
   return parsed !== undefined && parsed.hostname !== "";
 }

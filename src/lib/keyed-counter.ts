@@ -32,7 +32,7 @@ export class KeyedCounter {
   #begin(key: string): void {
     if (this.#counters.size >= this.#pruneAt) {
       for (const [name, { count }] of this.#counters) if (count === 0) this.#counters.delete(name);
-      // Where most are in use, the next look at all of them is far away.
+      // If most are in use, the next sweep of all of them is far away.
       this.#pruneAt = Math.max(keptIdle, this.#counters.size * 2);
     }
     this.#counters.set(key, { count: 1 });

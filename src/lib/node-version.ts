@@ -1,5 +1,5 @@
 // Every entry point of the package imports this first. On an older Node it throws a message that says what to do, before
-// something else fails in words that nobody understands. That works only while the package links there: what older
+// something else fails with an obscure error. That works only while the package links there: what older
 // versions lack is never imported by name (see sqlite.ts).
 const needed = 24;
 // There is no process in a browser, where the protocol core may be bundled.

@@ -2,9 +2,7 @@ import type { SetTimer } from "./clock.ts";
 
 /** Resolves after some milliseconds. */
 export function sleep(milliseconds: number, setTimer: SetTimer): Promise<void> {
-  return new Promise((resolve) => {
-    setTimer(milliseconds, resolve);
-  });
+  return new Promise((resolve) => setTimer(milliseconds, resolve));
 }
 
 /** Waits for a promise at most so long and says whether it resolved in time. Rejects as the promise does. */
@@ -14,9 +12,7 @@ export async function settlesWithin(
   setTimer: SetTimer,
 ): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const cancel = setTimer(milliseconds, () => {
-    resolve(false);
-  });
+  const cancel = setTimer(milliseconds, () => resolve(false));
   try {
     return await Promise.race([awaited.then(() => true), promise]);
   } finally {

@@ -1,3 +1,5 @@
+import { BoundedMap } from "./bounded-map.ts";
+
 /** A rate limit: a burst, then a number per second. */
 export interface Rate {
   /** Tokens added per second; may be less than one. */
@@ -18,11 +20,38 @@ export interface TokenBuckets {
   get(key: string): TokenBucket;
   /** How long until the bucket has a whole token. */
   waitMs(bucket: TokenBucket): number;
+  /**
+   * Where the limit is shared with other processes: gets tokens for a bucket that has none, if there are any. A message is
+   * refused only if there are none after that.
+   */
+  readonly refill?: (key: string) => Promise<void>;
   readonly size: number;
+}
+
+/** Creates the buckets of a rate limit; the name tells it from all others of a gateway. */
+export type CreateBuckets = (rate: Rate, name: string) => TokenBuckets;
+
+/** Limits that are remembered by name: what is forgotten begins anew. */
+const maxNamed = 10_000;
+
+/** Creates buckets that are the same for the same name and rate: a route and its views are one to a limit. */
+export function createNamedTokenBuckets(now: () => number): CreateBuckets {
+  const known = new BoundedMap<string, TokenBuckets>(maxNamed);
+  return (rate, name) => {
+    const key = JSON.stringify([name, rate.perSecond, burstOf(rate)]);
+    const buckets = known.touch(key) ?? createTokenBuckets(rate, now);
+    known.set(key, buckets);
+    return buckets;
+  };
 }
 
 interface Entry extends TokenBucket {
   filledAt: number;
+}
+
+/** How many tokens a bucket holds. */
+export function burstOf({ burst, perSecond }: Rate): number {
+  return burst ?? Math.max(1, Math.ceil(perSecond));
 }
 
 /** Buckets checked whenever a new one is created: more than one, so that unused ones are removed faster than added. */
@@ -34,7 +63,7 @@ const sweepAtOnce = 2;
  */
 export function createTokenBuckets(rate: Rate, now: () => number, maxBuckets = 10_000): TokenBuckets {
   const perMs = rate.perSecond / 1000;
-  const burst = rate.burst ?? Math.max(1, Math.ceil(rate.perSecond));
+  const burst = burstOf(rate);
   // In order of creation or last sweep.
   const entries = new Map<string, Entry>();
 

@@ -28,11 +28,7 @@ export function createTtlCache<Value>(maxEntries: number, now: () => number): Tt
       if (ttlMs > 0) entries.set(key, { value, expiresAt: now() + ttlMs });
       else entries.delete(key);
     },
-    delete: (key) => {
-      entries.delete(key);
-    },
-    clear: () => {
-      entries.clear();
-    },
+    delete: (key) => entries.delete(key),
+    clear: () => entries.clear(),
   };
 }

@@ -1,4 +1,4 @@
-/** So many per turn delay nobody noticeably. */
+/** Callers that may pass per turn without a noticeable delay. */
 export const perTurn = 100;
 
 /** Says when its caller may go on: now (undefined), or in a later turn of the event loop. */
@@ -32,8 +32,6 @@ export function createTurnLimiter(): TurnLimiter {
       passed += 1;
       return undefined;
     }
-    return new Promise((resolve) => {
-      waiting.push(resolve);
-    });
+    return new Promise((resolve) => waiting.push(resolve));
   };
 }

@@ -4,6 +4,7 @@ import type { Handler, Interceptor, Reply } from "../core/pipeline.ts";
 import { andThen, isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
+import { listShapeOf } from "../protocol/lists.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { canonicalUri, isCanonicalTemplate } from "./provider/canonical-uri.ts";
 import {
@@ -13,8 +14,13 @@ import {
   type RefuseOutcome,
 } from "./enforcement/evaluator.ts";
 import { createHiddenNames, mayNameHidden } from "./enforcement/hidden-names.ts";
-import { createInputRequestChecks, hasInputRequests, hasInputResponses } from "./enforcement/input-requests.ts";
-import { filterListPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
+import {
+  asksForUrls,
+  createInputRequestChecks,
+  hasInputRequests,
+  hasInputResponses,
+} from "./enforcement/input-requests.ts";
+import { filterListPage, withPrivateCache } from "./enforcement/lists.ts";
 import { isUriTemplate, mayMentionResource } from "./enforcement/mentioned-names.ts";
 import { createNotFoundReplies, isNotFound } from "./enforcement/not-found-replies.ts";
 import { createRefusalWriter, type RefusalOptions } from "./enforcement/refusals.ts";
@@ -77,9 +83,11 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
   /** Checks what a response carries inside, then the response as it is after that. */
   function checkResponse(subject: InspectedMessage, reply: Reply, memory: unknown): MaybePromise<CheckOutcome> {
     const { message, method = "" } = subject;
-    const isList = isListMethod(method);
+    const isList = listShapeOf(method) !== undefined;
     const isTask = mayHoldTaskResult(method);
     const asksForInput = hasInputRequests(message);
+    if (subject.direction === "server-to-client" && asksForUrls(message))
+      return thenCheck(subject, inputs.checkUrlElicitations(subject), (next) => evaluator.evaluate(next, memory));
     const mayName = isList || mayNameHidden(method) || (evaluator.hidesNames && mayMentionResource(message));
     if (message.kind !== "result" || !(mayName || isTask || asksForInput)) return evaluator.evaluate(subject, memory);
     let outcome = isList ? filterListPage(subject, evaluator) : hiddenNames.checkResult(subject);
@@ -102,7 +110,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     const subject = InspectedMessage.answering(forwarded, request, reply.message);
     if (evaluator.hidesNames) {
       notFound.observe(forwarded, request, reply.message, isOpen(forwarded.reply));
-      // An unknown name and a hidden one must not be told apart by the server's words.
+      // The server's words must not distinguish an unknown name from a hidden one.
       if (isNotFound(forwarded, request, reply.message)) return notFound.replyFor(forwarded, request);
     }
     return andThen(checkResponse(subject, reply, memory), (outcome) => {
@@ -152,8 +160,8 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
 }
 
 /**
- * Creates the function that leaves of a list what a caller may see, for lists that nobody asked for: no decision about it is
- * reported. Undefined if there may be nothing.
+ * Creates the function that reduces a list to what a caller may see, for lists that no client requested: decisions
+ * about them are not reported. Undefined if there may be nothing.
  */
 export function createListFilter(
   options: Omit<EnforcementOptions, "onDecision" | "refusals">,

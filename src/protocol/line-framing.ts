@@ -44,7 +44,7 @@ const TAB = 0x09;
  *
  * @example
  * const reader = createLineReader({ onLine: (line) => handle(parse(line, context)) });
- * process.stdin.on("data", (chunk) => reader.push(chunk));
+ * process.stdin.on("data", (chunk: Buffer) => reader.push(chunk));
  */
 export function createLineReader(options: LineReaderOptions): LineReader {
   const { maxLineBytes = stdioLineLimit, onLine, onOverflow } = options;
@@ -120,9 +120,7 @@ export function frameLine(json: Buffer): Buffer {
 }
 
 function blankOut(line: Buffer, byte: number, length: number): void {
-  for (let at = line.indexOf(byte); at !== -1 && at < length; at = line.indexOf(byte, at + 1)) {
-    line[at] = SPACE;
-  }
+  for (let at = line.indexOf(byte); at !== -1 && at < length; at = line.indexOf(byte, at + 1)) line[at] = SPACE;
 }
 
 function contentEnd(source: Buffer, start: number, end: number): number {

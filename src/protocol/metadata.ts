@@ -2,7 +2,7 @@ import { asObject, isObject } from "../lib/is-object.ts";
 import { createDiagnostic, type Diagnostic } from "./diagnostics.ts";
 import { isMethodMessage, type Message, readId, type RequestId } from "./message.ts";
 import { type MemberName, slotOf } from "./json/outline.ts";
-import { decodeString, memberValue, pointerTo, typeAt } from "./json/read.ts";
+import { decodeString, memberString, memberValue, pointerTo, typeAt } from "./json/read.ts";
 import { methodFacts } from "./methods.ts";
 
 /** What a request is about, for routing, policy and recording. */
@@ -230,6 +230,14 @@ export function endedTaskId(notification: Message): string | undefined {
 export function reportsTaskEnd(method: string, answer: Message): boolean {
   if (method === "tasks/result") return true;
   return answer.kind === "result" && finalStatuses.has(taskFields(memberValue(answer, "result")).status);
+}
+
+/** The id of the task that a call has become, in the form of MCP 2025-11-25 or that of the Tasks extension. */
+export function startedTaskId(answer: Message): string | undefined {
+  if (answer.kind !== "result") return undefined;
+  return memberString(answer, "result.resultType") === "task"
+    ? memberString(answer, "result.taskId")
+    : createdTaskId(answer);
 }
 
 /** The id of the task that a result created (MCP 2025-11-25, Tasks). */

@@ -51,7 +51,8 @@ type MethodTraits = Partial<Omit<MethodFacts, "name" | "kind" | "forms" | "direc
 
 const up = "client-to-server";
 const down = "server-to-client";
-const tasksExtension = "io.modelcontextprotocol/tasks";
+/** The extension that defines tasks in modern revisions. */
+export const tasksExtension = "io.modelcontextprotocol/tasks";
 
 /** One column for each revision, oldest first: x core, e embedded in results, t Tasks extension, - absent. */
 const table: readonly MethodFacts[] = [
@@ -109,11 +110,7 @@ const table: readonly MethodFacts[] = [
   notification("notifications/resources/updated", down, "xxxxx", { target: "resource", listenOnly: true }),
   notification("notifications/elicitation/complete", down, "---x-"),
   notification("notifications/tasks/status", "both", "---x-", { target: "task" }),
-  notification("notifications/tasks", down, "----t", {
-    target: "task",
-    listenOnly: true,
-    extension: tasksExtension,
-  }),
+  notification("notifications/tasks", down, "----t", { target: "task", listenOnly: true, extension: tasksExtension }),
   notification("notifications/subscriptions/acknowledged", down, "----x", { listenOnly: true }),
 ];
 
@@ -134,7 +131,7 @@ export function isNotification(kind: string, method: string): boolean {
 
 /**
  * Whether a method has an id although it is the name of a notification, or none although it is one of a request, in
- * whichever letter case. Lenient servers run such a message by its name, where others go by its id.
+ * any letter case. Lenient servers run such a message by its name, where others go by its id.
  */
 export function hasWrongKind(kind: string, method: string): boolean {
   const facts = byName.get(method);
@@ -174,13 +171,7 @@ export function methodStatus(name: string, revision: Revision, direction: Direct
 }
 
 function taskTraits(timeoutClass: TimeoutClass): MethodTraits {
-  return {
-    target: "task",
-    nameSource: "params.taskId",
-    timeoutClass,
-    capability: "tasks",
-    extension: tasksExtension,
-  };
+  return { target: "task", nameSource: "params.taskId", timeoutClass, capability: "tasks", extension: tasksExtension };
 }
 
 function request(name: string, direction: MethodDirection, columns: string, traits: MethodTraits = {}): MethodFacts {

@@ -88,7 +88,7 @@ describe("kinds of message", () => {
     ['{"jsonrpc":"2.0","id":1,"method":5}', "method.type"],
     ['{"jsonrpc":"2.0","id":1,"method":null,"result":{}}', "method.type"],
     ['{"jsonrpc":"2.0","id":1,"method":""}', "method.empty"],
-  ])("[SC-080] refuses bad params and methods, and never takes them for a response: %s", (text, reason) => {
+  ])("[SC-016, SC-080] refuses bad params and methods, and never takes them for a response: %s", (text, reason) => {
     expect(reasonOf(text)).toBe(reason);
   });
 
@@ -115,8 +115,9 @@ describe("ids", () => {
     for (const id of ids) expect(idOf(id)?.json).toBe(id);
   });
 
-  it("[SC-077] keeps integers beyond 2^53 apart and echoes them digit for digit", () => {
+  it("[SC-034, SC-035, SC-077] keeps integers beyond 2^53 apart and echoes them digit for digit", () => {
     expect(idOf("9007199254740993")).toEqual({ key: "n:9007199254740993", json: "9007199254740993" });
+    expect(idOf("-9007199254740993")).toEqual({ key: "n:-9007199254740993", json: "-9007199254740993" });
     expect(idOf("9007199254740992")?.key).not.toBe(idOf("9007199254740993")?.key);
   });
 

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 
+import { withoutUndefined } from "../lib/without-undefined.ts";
 import type { Diagnostic } from "./diagnostics.ts";
 import { type Outline, slotOf } from "./json/outline.ts";
 import { decodeString, typeAt } from "./json/read.ts";
@@ -16,7 +17,6 @@ import {
   readId,
   type RequestId,
 } from "./message.ts";
-import { methodNames } from "./methods.ts";
 import { type Revision, revisions } from "./revisions.ts";
 
 /** What the parser needs to know besides the bytes. */
@@ -88,6 +88,12 @@ export function parseBatch(value: unknown, context: ParseContext): ParseOutcome 
 /** Like {@link parse}, for text. Lone surrogates, which UTF-8 cannot encode, fail instead of being replaced. */
 export function parseText(text: string, context: ParseContext): ParseOutcome {
   return text.isWellFormed() ? parse(Buffer.from(text), context) : fail(-32700, "json.utf8");
+}
+
+/** Parses bytes that should be exactly one message; undefined for anything else. */
+export function parseSingle(bytes: Buffer | string, context: ParseContext): Message | undefined {
+  const outcome = typeof bytes === "string" ? parseText(bytes, context) : parse(bytes, context);
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
 }
 
 /** The kind, id and method of each message, by the same parser (SC-021); undefined if the bytes are not valid. */
@@ -225,20 +231,10 @@ function scanFailure({ reason, offset }: ScanError, { maxDepth }: ParseLimits): 
 function fail(
   code: ParseFailure["code"],
   reason: FailureReason,
-  { id, offset, limit }: { [Name in "id" | "offset" | "limit"]?: ParseFailure[Name] | undefined } = {},
+  facts: { [Name in "id" | "offset" | "limit"]?: ParseFailure[Name] | undefined } = {},
 ): Failed {
-  const message = failureMessage(reason, offset, limit);
-  return {
-    ok: false,
-    failure: {
-      code,
-      reason,
-      message,
-      ...(id === undefined ? {} : { id }),
-      ...(offset === undefined ? {} : { offset }),
-      ...(limit === undefined ? {} : { limit }),
-    },
-  };
+  const message = failureMessage(reason, facts.offset, facts.limit);
+  return { ok: false, failure: { code, reason, message, ...withoutUndefined(facts) } };
 }
 
 function serialise(value: unknown): Buffer | undefined {
@@ -260,12 +256,7 @@ type Shape =
       readonly method: string | undefined;
       readonly fractionalId: boolean;
     }
-  | {
-      readonly ok: false;
-      readonly reason: FailureReason;
-      readonly at: number;
-      readonly id: RequestId | undefined;
-    };
+  | { readonly ok: false; readonly reason: FailureReason; readonly at: number; readonly id: RequestId | undefined };
 
 const jsonrpc = slotOf("jsonrpc");
 const id = slotOf("id");
@@ -306,7 +297,7 @@ function shapeOf(bytes: Buffer, outline: Outline): Shape {
       ok: true,
       kind: parsedId === undefined ? "notification" : "request",
       id: parsedId?.id,
-      method: methodNameAt(bytes, methodAt, methodEnd),
+      method: decodeString(bytes, methodAt, methodEnd),
       fractionalId: parsedId?.fractional ?? false,
     };
   }
@@ -344,21 +335,4 @@ function isInteger(bytes: Buffer, spans: readonly number[], slot: number): boole
   const start = spans[slot] ?? -1;
   if (start < 0 || typeAt(bytes, start) !== "number") return false;
   return Number.isInteger(Number(bytes.toString("latin1", start, spans[slot + 1] ?? 0)));
-}
-
-const byLength: { readonly name: string; readonly bytes: Buffer }[][] = [];
-for (const name of methodNames) (byLength[name.length] ??= []).push({ name, bytes: Buffer.from(name) });
-
-/** The method name between two offsets; known names are not decoded again for every message. */
-function methodNameAt(bytes: Buffer, start: number, end: number): string {
-  const candidates = byLength[end - start - 2];
-  if (candidates !== undefined) {
-    for (const candidate of candidates) if (matchesAt(candidate.bytes, bytes, start + 1)) return candidate.name;
-  }
-  return decodeString(bytes, start, end);
-}
-
-function matchesAt(known: Buffer, bytes: Buffer, at: number): boolean {
-  for (let i = 0; i < known.length; i++) if (known[i] !== bytes[at + i]) return false;
-  return true;
 }

@@ -155,7 +155,7 @@ export function createBatchWriter(deps: BatchWriterDeps): BatchWriter {
   };
 }
 
-/** What clients are told if `record.onFailure` refuses what cannot be recorded. */
+/** The error for clients if `record.onFailure` refuses what cannot be recorded. */
 export const notRecorded = "Recording is unavailable; request refused.";
 
 /** The front of a queue: not too many frames or bytes for a thread with little memory. */

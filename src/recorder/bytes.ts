@@ -96,12 +96,28 @@ export class ByteWriter {
     this.#at += this.#bytes.write(value, this.#at, "utf8");
   }
 
+  /** Text that is bytes already; read as a string. */
+  block(value: Uint8Array): void {
+    this.varint(value.length);
+    this.#reserve(value.length);
+    this.#bytes.set(value, this.#at);
+    this.#at += value.length;
+  }
+
   /** A long string. Its length takes four bytes, so that it need not be measured first. */
   longString(value: string): void {
     this.#reserve(value.length * 3 + 4);
     const size = this.#bytes.write(value, this.#at + 4, "utf8");
     this.#bytes.writeUInt32LE(size, this.#at);
     this.#at += size + 4;
+  }
+
+  /** A long string that is bytes already. */
+  longBlock(value: Uint8Array): void {
+    this.#reserve(value.length + 4);
+    this.#bytes.writeUInt32LE(value.length, this.#at);
+    this.#bytes.set(value, this.#at + 4);
+    this.#at += value.length + 4;
   }
 
   #reserve(more: number): void {

@@ -5,8 +5,8 @@ import type { Exchange, MessageOrigin } from "../core/exchange.ts";
 import { gatewayCodeOf } from "../core/outcomes.ts";
 import type { ErrorCode } from "../errors.ts";
 import type { Diagnostic } from "../protocol/diagnostics.ts";
-import { memberBoolean, memberSource, memberString, memberType } from "../protocol/json/read.ts";
-import type { Message } from "../protocol/message.ts";
+import { memberBoolean, memberSource, memberString, memberType, memberValue } from "../protocol/json/read.ts";
+import { type Message, messageBytes } from "../protocol/message.ts";
 import { clientNameOf, metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import type { Redactor } from "../redact/redactor.ts";
@@ -57,8 +57,8 @@ export interface FrameCapture {
   raw(leg: FrameLeg, bytes: Uint8Array, about: MessageOrigin): void;
   /** An HTTP request that was refused before it brought a message. */
   refusal(refusal: FrameRefusal, code: ErrorCode, about: MessageOrigin): void;
-  /** A request was given up, so it gets no answer. */
-  cancelled(exchange: Exchange): void;
+  /** A request gets no answer, for the reason that an error code names. */
+  unanswered(exchange: Exchange, code: ErrorCode): void;
   /** A line of a server's standard error. */
   stderr(route: string, line: string): void;
 }
@@ -72,7 +72,7 @@ function capturedOf({ tracking }: Pick<Exchange, "tracking">): CapturedExchange 
 
 /** Makes the frame capture of a recorder. */
 export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptureDeps): FrameCapture {
-  /** Operations by what a later request continues them with: a request state or a task id. */
+  /** Operations by what a later request continues them with: a request state, answers to questions or a task id. */
   const continued = new Map<string, string>();
   const contextOf = createContextBuilder(redactor);
 
@@ -92,16 +92,26 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
     const state = memberString(message, "params.requestState");
     return (
       (state === undefined ? undefined : continued.get(stateKey(exchange, state))) ??
+      (memberType(message, "params.inputResponses") === "object"
+        ? continued.get(inputKey(exchange, facts, memberValue(message, "params.inputResponses")))
+        : undefined) ??
       (facts.taskId === undefined ? undefined : continued.get(taskKey(exchange, facts.taskId))) ??
       exchange.id
     );
   }
 
-  /** A later request with this request state or task id belongs to the same operation. */
-  function noteContinuation(exchange: Exchange, message: Message, facts: MessageFacts, operation: string): void {
+  /** A later request with this request state, these answers or this task id belongs to the same operation. */
+  function noteContinuation(
+    exchange: Exchange,
+    message: Message,
+    facts: MessageFacts,
+    { operation, request }: CapturedExchange,
+  ): void {
     if (message.kind !== "result") return;
     const state = memberString(message, "result.requestState");
     if (state !== undefined) remember(stateKey(exchange, state), operation);
+    else if (request !== undefined && memberType(message, "result.inputRequests") === "object")
+      remember(inputKey(exchange, request.facts, memberValue(message, "result.inputRequests")), operation);
     if (facts.taskId !== undefined) remember(taskKey(exchange, facts.taskId), operation);
   }
 
@@ -120,13 +130,11 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
         own = { operation, request: undefined, answer: undefined, group: { frames: [], listIndex: -1 } };
         exchange.tracking.record = own;
       }
-      if (isAnswer && leg === "client" && passing === "sent") noteContinuation(exchange, message, facts, own.operation);
+      if (isAnswer && leg === "client" && passing === "sent") noteContinuation(exchange, message, facts, own);
       const size = message.outline.end - message.outline.start;
       const isTooLarge = size > bodyBytes;
-      const clean =
-        same === undefined && !isTooLarge
-          ? redactor.jsonBytes(message.bytes, message.outline.start, message.outline.end)
-          : undefined;
+      const hasBody = same === undefined && !isTooLarge;
+      const clean = hasBody ? redactor.jsonBytes(message.bytes, message.outline.start, message.outline.end) : undefined;
       const context = isFirst ? contextOf(exchange, exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
       // The names are in the body too, so if nothing was redacted there, nothing needs to be here.
@@ -143,10 +151,12 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
       frame.target = names.target;
       if (leg === "upstream") frame.upstream = exchange.tracking.upstream?.member;
       frame.body = clean?.text;
+      if (hasBody && clean === undefined) frame.rawBody = messageBytes(message);
       frame.same = same;
       if (same === undefined && isTooLarge) frame.omitted = "size";
       if (redacted > 0) frame.redacted = redacted;
       if (isAnswer) setOutcome(frame, message, facts);
+      if (isAnswer && leg === "client") setCalledTool(frame, exchange, redactor);
       const seq = onFrame(frame, own.group);
       if (seq === undefined || same !== undefined) return;
       if (isAnswer) own.answer = { message, seq, names, facts };
@@ -164,14 +174,15 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
       onFrame(frame, own?.group);
     },
-    cancelled: (exchange) => {
+    unanswered: (exchange, code) => {
       const own = capturedOf(exchange);
       if (own === undefined) return;
       const direction = exchange.direction === "client-to-server" ? "c2s" : "s2c";
       const frame = createFrame("error", "client", "sent", direction, exchange.id, own.operation);
       frame.id = own.request?.names.id;
       frame.outcome = "error";
-      frame.gatewayCode = "cancelled";
+      frame.gatewayCode = code;
+      setCalledTool(frame, exchange, redactor);
       onFrame(frame, own.group);
     },
     stderr: (route, line) => {
@@ -186,7 +197,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
   };
 }
 
-/** Makes the part of a capture that is about what is no message. */
+/** Captures frames that are not messages. */
 function createSideFrames(
   { redactor, bodyBytes, onFrame }: FrameCaptureDeps,
   contextOf: ContextBuilder,
@@ -264,8 +275,18 @@ function setOutcome(frame: FrameDraft, message: Message, { isToolError, resultTy
   } else frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
 }
 
+/** The answer to a call that came as a call of another tool says which one was called. */
+function setCalledTool(frame: FrameDraft, { tracking: { calledTool } }: Exchange, redactor: Redactor): void {
+  if (calledTool !== undefined) frame.target = redactor.text(calledTool).text;
+}
+
 function stateKey({ route }: Exchange, state: string): string {
   return `state ${route} ${hash("sha256", state, "base64")}`;
+}
+
+/** A server may ask without a request state: the retry is the same request, with an answer for every question. */
+function inputKey({ route, principal }: Exchange, { method, target }: MessageFacts, questions: unknown): string {
+  return `input ${JSON.stringify([route, principal.id, method, target, Object.keys(Object(questions)).toSorted()])}`;
 }
 
 function taskKey({ route }: Exchange, task: string): string {

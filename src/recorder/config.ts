@@ -18,7 +18,7 @@ export const recordConfig = z.union([
         .describe("Path of the SQLite file. `headgate run` has a default in the user's data folder."),
       postgres: z
         .string()
-        .min(1)
+        .regex(/^postgres(?:ql)?:\/\//u, { error: "must begin with postgres:// or postgresql://" })
         .meta({ writeOnly: true })
         .optional()
         .describe("URL of a PostgreSQL database to use instead of a file, for several gateways."),

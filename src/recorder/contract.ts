@@ -72,7 +72,7 @@ export interface FrameHttp {
 
 /** A decision about a message. */
 export interface FrameDecision {
-  /** The id of a policy decision, which clients are told too. */
+  /** The id of a policy decision, which clients get too. */
   readonly id?: string | undefined;
   readonly by: "policy" | "interceptor";
   /** The policy provider or interceptor. */
@@ -93,7 +93,7 @@ export interface FrameDecision {
   readonly durationMs: number;
 }
 
-/** An HTTP request that was refused at the door. */
+/** An HTTP request that was refused before it became a message. */
 export interface FrameRefusal {
   readonly status: number;
   readonly reason: string;
@@ -152,7 +152,7 @@ export interface Frame {
   readonly lost?: number | undefined;
 }
 
-/** How an exchange ended, in the words that log and metrics have too. */
+/** How an exchange ended; log and metrics use the same values. */
 export type ExchangeStatus = Outcome;
 
 /** All of them. */
@@ -173,7 +173,7 @@ export interface ExchangeRecord {
   /** The number of the first frame. */
   readonly seq: number;
   readonly at: number;
-  /** `response` answers no open request, `raw` is no message, and `http` a request that was refused at the door. */
+  /** `response` answers no open request, `raw` is not a message, and `http` is a request that was refused before it became one. */
   readonly kind: ExchangeKind;
   readonly direction: FrameDirection;
   /** Empty where a refused HTTP request was for no route. */

@@ -165,7 +165,7 @@ function applyFrame(own: OpenExchange, frame: Frame): void {
   else if (frame.kind === "result" || frame.kind === "error") applyAnswer(own, frame);
 }
 
-/** What is no message, or answers none, is recorded for what was found about it: that ends it. */
+/** A frame that is not a message, or that answers no request, is complete with what was found about it. */
 function applyDiagnostic(record: MutableRecord, code: string): void {
   const codes = record.diagnostic?.split(" ") ?? [];
   if (!codes.includes(code)) record.diagnostic = [...codes, code].join(" ");
@@ -223,7 +223,7 @@ function applyAnswer(own: OpenExchange, frame: Frame): void {
 }
 
 function finish({ record, first, refusedIn }: OpenExchange, frame: Frame): void {
-  const { errorCode, gatewayCode } = frame;
+  const { errorCode, gatewayCode, target } = frame;
   record.state = finalStatus(
     refusedIn === "response" || (refusedIn !== undefined && record.upstreamMs === undefined),
     frame,
@@ -232,6 +232,8 @@ function finish({ record, first, refusedIn }: OpenExchange, frame: Frame): void 
   record.durationMs = elapsedMs(first.mono, frame.mono);
   if (errorCode !== undefined) record.errorCode = errorCode;
   if (gatewayCode !== undefined) record.gatewayCode = gatewayCode;
+  // An answer names what it is about only where the request named something else.
+  if (target !== undefined && first.kind === "request") record.target = target;
 }
 
 function finalStatus(isRefused: boolean, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {

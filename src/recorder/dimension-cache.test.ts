@@ -25,6 +25,14 @@ describe("the outcome cache", () => {
     expect(cache.get(plain)).toBeUndefined();
   });
 
+  it("keeps an outcome as it was, though its exchange goes on", () => {
+    const cache = createOutcomeCache<number>();
+    const changing = { ...plain, state: "open" as ExchangeOutcome["state"] };
+    cache.set(changing, 1);
+    changing.state = "ok";
+    expect([cache.get({ ...plain, state: "open" }), cache.get(plain)]).toEqual([1, undefined]);
+  });
+
   it.each(fieldsIn("outcome"))("keeps outcomes apart that differ in %s", (field) => {
     const cache = createOutcomeCache<number>();
     const value = field === "state" ? "error" : otherValues[exchangeFields[field].type];

@@ -1,6 +1,5 @@
 // Needed by bench recorder: "recording on against off".
-import { exchangeStatuses } from "./contract.ts";
-import { fieldsIn, type ExchangeOutcome } from "./exchange-fields.ts";
+import type { ExchangeOutcome } from "./exchange-fields.ts";
 
 /** A value for each outcome. */
 export interface OutcomeCache<T> {
@@ -9,63 +8,52 @@ export interface OutcomeCache<T> {
   clear(): void;
 }
 
-/** Makes a cache. Common outcomes are looked up by method, target and a number: building a string key takes longer. */
+interface Entry<T> {
+  readonly outcome: ExchangeOutcome;
+  readonly value: T;
+}
+
+/** Makes a cache. Outcomes of a method and target are few, so they are compared: building a string key takes longer. */
 export function createOutcomeCache<T>(): OutcomeCache<T> {
-  const common = new Map<string, Map<string, Map<number, T>>>();
-  const rare = new Map<string, T>();
+  const methods = new Map<string, Map<string, Entry<T>[]>>();
   return {
     get: (outcome) => {
-      const key = commonKey(outcome);
-      if (key < 0) return rare.get(rareKey(outcome));
-      return common
-        .get(outcome.method)
-        ?.get(outcome.target ?? "")
-        ?.get(key);
+      const entries = methods.get(outcome.method)?.get(outcome.target ?? "");
+      if (entries !== undefined) for (const one of entries) if (isSameOutcome(one.outcome, outcome)) return one.value;
+      return undefined;
     },
     set: (outcome, value) => {
-      const key = commonKey(outcome);
-      if (key < 0) {
-        rare.set(rareKey(outcome), value);
-        return;
-      }
       const { method, target = "" } = outcome;
-      const targets = common.get(method) ?? new Map<string, Map<number, T>>();
-      common.set(method, targets);
-      const values = targets.get(target) ?? new Map<number, T>();
-      targets.set(target, values);
-      values.set(key, value);
+      const targets = methods.get(method) ?? new Map<string, Entry<T>[]>();
+      methods.set(method, targets);
+      const entries = targets.get(target) ?? [];
+      targets.set(target, entries);
+      // A copy, because the outcome of an open exchange changes.
+      entries.push({ outcome: { ...outcome }, value });
     },
     clear: () => {
-      common.clear();
-      rare.clear();
+      methods.clear();
     },
   };
 }
 
-const outcomeFields = fieldsIn("outcome");
-
-/** Everything but method and target as a number; -1 if the outcome has a field that few have. */
-function commonKey(outcome: ExchangeOutcome): number {
-  if (
-    outcome.errorCode !== undefined ||
-    outcome.gatewayCode !== undefined ||
-    outcome.upstream !== undefined ||
-    outcome.decision !== undefined ||
-    outcome.rule !== undefined ||
-    outcome.diagnostic !== undefined ||
-    (outcome.kind !== "request" && outcome.kind !== "notification") ||
-    outcome.redacted !== 0 ||
-    outcome.omitted !== 0
-  )
-    return -1;
-  const flags =
-    (outcome.kind === "request" ? 0 : 1) +
-    (outcome.direction === "c2s" ? 0 : 2) +
-    (outcome.modified ? 4 : 0) +
-    (outcome.target === undefined ? 8 : 0);
-  return outcome.messages * 256 + exchangeStatuses.indexOf(outcome.state) * 16 + flags;
-}
-
-function rareKey(outcome: ExchangeOutcome): string {
-  return JSON.stringify(outcomeFields.map((field) => outcome[field] ?? null));
+/** Spelled out, because looking members up by name takes longer. */
+function isSameOutcome(one: ExchangeOutcome, other: ExchangeOutcome): boolean {
+  return (
+    one.state === other.state &&
+    one.decision === other.decision &&
+    one.rule === other.rule &&
+    one.messages === other.messages &&
+    one.modified === other.modified &&
+    one.kind === other.kind &&
+    one.direction === other.direction &&
+    one.method === other.method &&
+    one.target === other.target &&
+    one.upstream === other.upstream &&
+    one.errorCode === other.errorCode &&
+    one.gatewayCode === other.gatewayCode &&
+    one.diagnostic === other.diagnostic &&
+    one.redacted === other.redacted &&
+    one.omitted === other.omitted
+  );
 }

@@ -1,11 +1,19 @@
 // Needed by bench recorder: "recording on against off" and "RSS over recording off".
 import { type ListItem, UnorderedList } from "../lib/bounded-map.ts";
 import { ByteWriter } from "./bytes.ts";
-import type { Frame, FrameContext } from "./contract.ts";
+import type { FrameContext } from "./contract.ts";
 import { deriveComplete } from "./derive.ts";
 import { createOutcomeCache } from "./dimension-cache.ts";
 import type { ExchangeOutcome } from "./exchange-fields.ts";
-import { formatContext, isStandalone, maxPackSpan, writePack, type CompleteExchange, type FramePack } from "./pack.ts";
+import {
+  type CapturedFrame,
+  type CompleteExchange,
+  type FramePack,
+  isStandalone,
+  maxPackSpan,
+  writePack,
+} from "./pack.ts";
+import { formatContext } from "./pack-context.ts";
 
 /**
  * Packs as they go to the writer thread: all contents in one shared buffer and all numbers in one array. Copying many
@@ -48,7 +56,7 @@ export function packCount({ numbers }: PackBuffer): number {
 
 /** Collects packs for the writer thread. */
 export interface PackBufferWriter {
-  add(frames: readonly Frame[]): void;
+  add(frames: readonly CapturedFrame[]): void;
   /** Everything since the last call. */
   take(): PackBuffer;
   /** Reuses the memory of a buffer that nobody reads any more. */
@@ -120,6 +128,8 @@ export function createPackBufferWriter(): PackBufferWriter {
 
 /** The packs of a buffer in the order of their first frames; their contents stay in it. */
 export function readPackBuffer({ bytes, numbers, contexts, outcomes }: PackBuffer): FramePack[] {
+  // A Buffer, because views of one cost less.
+  const content = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const packs: FramePack[] = [];
   for (let at = 0; at < numbers.length; at += numbersPerPack) {
     const start = numbers[at + offsets.start] ?? 0;
@@ -129,7 +139,7 @@ export function readPackBuffer({ bytes, numbers, contexts, outcomes }: PackBuffe
       last: numbers[at + offsets.last] ?? 0,
       count: numbers[at + offsets.count] ?? 0,
       context: contexts[(numbers[at + offsets.context] ?? 0) - 1] ?? "",
-      content: bytes.subarray(start, start + (numbers[at + offsets.size] ?? 0)),
+      content: content.subarray(start, start + (numbers[at + offsets.size] ?? 0)),
       complete: outcome === undefined ? undefined : readComplete(numbers, at, outcome),
     });
   }
@@ -142,8 +152,8 @@ function readComplete(numbers: Float64Array, at: number, outcome: ExchangeOutcom
   return {
     outcome,
     at: numbers[at + offsets.at] ?? 0,
-    ...(Number.isNaN(durationMs) ? undefined : { durationMs }),
-    ...(Number.isNaN(upstreamMs) ? undefined : { upstreamMs }),
+    durationMs: Number.isNaN(durationMs) ? undefined : durationMs,
+    upstreamMs: Number.isNaN(upstreamMs) ? undefined : upstreamMs,
     requestBytes: numbers[at + offsets.requestBytes] ?? 0,
     answerBytes: numbers[at + offsets.answerBytes] ?? 0,
   };
@@ -151,13 +161,13 @@ function readComplete(numbers: Float64Array, at: number, outcome: ExchangeOutcom
 
 /** The frames of an exchange that are not packed yet. */
 export interface FrameGroup extends ListItem {
-  readonly frames: Frame[];
+  readonly frames: CapturedFrame[];
 }
 
 /** Groups frames by exchange, and packs each exchange when it ends. */
 export interface ExchangeBatcher {
   /** Adds a frame to the frames of its exchange that are not packed yet; a frame without any is packed by itself. */
-  add(frame: Frame, group: FrameGroup | undefined): void;
+  add(frame: CapturedFrame, group: FrameGroup | undefined): void;
   /** Packs open exchanges too, and hands over everything since the last call. */
   take(): PackBuffer;
   recycle(buffer: PackBuffer): void;

@@ -6,7 +6,8 @@ import type { ExchangeRecord } from "./contract.ts";
  *
  * A new column needs:
  * 1. a member of `ExchangeRecord` in `contract.ts` (the compiler then asks for its row here);
- * 2. its row below, and a higher `storeFormat` in `store/schema.ts`;
+ * 2. its row below, and a higher `storeFormat` in `store/schema.ts`; its value in `pushExchange` there, if it is a column
+ *    of `exchange`, or in `isSameOutcome` of `dimension-cache.ts`, if it is one of `outcome`;
  * 3. the line in `derive.ts` that sets it from frames, and, if it comes from a new member of `Frame`, that member's
  *    name in `rareFields` of `pack.ts`;
  * 4. a term in `filter/terms.ts`, if people should be able to search for it.

@@ -12,7 +12,10 @@ describe("ids of exchanges", () => {
       fc.property(fc.integer({ min: 1, max: 2 ** 53 - 2 }), fc.string(), fc.string(), (counter, session, id) => {
         const subject = { kind: "id", key: `s:${id}` } as const;
         const one = encodeLabel({ session, node: "0a1b2c3d", subject, counter });
-        expect(idSortKey(one) < idSortKey(label(counter + 1))).toBe(true);
+        const caused = encodeLabel({ session, node: "0a1b2c3d", subject, counter, caused: counter });
+        const keys = [one, caused, label(counter + 1)].map(idSortKey);
+        expect(keys.toSorted()).toEqual(keys);
+        expect(new Set(keys).size).toBe(keys.length);
       }),
     );
   });
@@ -21,9 +24,14 @@ describe("ids of exchanges", () => {
     expect(toShortId(label(12))).toBe("0a1b-12");
     expect(parseShortId("0a1b-12")).toEqual({ node: "0a1b", counter: "12" });
     expect(parseShortId("0a1b2c3d-12")).toEqual({ node: "0a1b2c3d", counter: "12" });
+    expect(toShortId(`${label(12)}.3`)).toBe("0a1b-12.3");
+    expect(parseShortId("0a1b-12.3")).toEqual({ node: "0a1b", counter: "12.3" });
   });
 
-  it.each(["795ebbd4-y", "e1", "", "a-b", "0a1b-0", "-12"])("of other programs stay as they are: %j", (id) => {
-    expect([idSortKey(id), toShortId(id), parseShortId(id)]).toEqual([id, id, undefined]);
-  });
+  it.each(["795ebbd4-y", "e1", "", "a-b", "0a1b-0", "0a1b-1.", "-12"])(
+    "of other programs stay as they are: %j",
+    (id) => {
+      expect([idSortKey(id), toShortId(id), parseShortId(id)]).toEqual([id, id, undefined]);
+    },
+  );
 });

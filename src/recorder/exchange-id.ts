@@ -1,6 +1,7 @@
 /** The parts of a label that tell exchanges apart: its process, and the counter in it. */
 interface IdParts {
   readonly node: string;
+  /** With the number of a request that the exchange caused, if it is one. */
   readonly counter: string;
 }
 
@@ -16,7 +17,9 @@ const shownDigits = 4;
  */
 export function idSortKey(id: string): string {
   const parts = partsOf(id);
-  return parts === undefined ? id : parts.node + parts.counter.padStart(counterDigits, "0");
+  if (parts === undefined) return id;
+  const [counter = "", ...caused] = parts.counter.split(".");
+  return [parts.node + counter.padStart(counterDigits, "0"), ...caused].join(".");
 }
 
 /** The short form of an id, such as `0a1b-12`, which `headgate traffic show` takes too. */
@@ -27,7 +30,7 @@ export function toShortId(id: string): string {
 
 /** Reads a short id; undefined for other texts. The node may have any number of digits. */
 export function parseShortId(text: string): IdParts | undefined {
-  const { node, counter } = /^(?<node>[0-9a-f]{1,8})-(?<counter>[1-9]\d{0,15})$/u.exec(text)?.groups ?? {};
+  const { node, counter } = /^(?<node>[0-9a-f]{1,8})-(?<counter>[1-9]\d{0,15}(?:\.\d+)?)$/u.exec(text)?.groups ?? {};
   return node === undefined || counter === undefined ? undefined : { node, counter };
 }
 

@@ -4,16 +4,8 @@ import { describe, expect, it } from "vitest";
 import { arbitraryFrames, callFrames, endFrame } from "../../test/support/recording.ts";
 import type { ExchangeRecord, Frame } from "./contract.ts";
 import { deriveExchanges } from "./derive.ts";
-import {
-  createContextReader,
-  type FramePack,
-  groupFrames,
-  maxPackSpan,
-  packFrames,
-  rareFields,
-  readPackIds,
-  unpackFrames,
-} from "./pack.ts";
+import { type FramePack, groupFrames, maxPackSpan, packFrames, rareFields, readPackIds, unpackFrames } from "./pack.ts";
+import { createContextReader } from "./pack-context.ts";
 import { createPackBufferWriter, packCount, readPackBuffer } from "./exchange-batcher.ts";
 import { fieldsIn } from "./exchange-fields.ts";
 

@@ -1,8 +1,9 @@
 // Needed by bench recorder: "recording on against off".
 import { ByteReader, ByteWriter } from "./bytes.ts";
-import type { ExchangeRecord, Frame, FrameContext, FrameDecision } from "./contract.ts";
+import type { ExchangeRecord, Frame, FrameDecision } from "./contract.ts";
 import { deriveComplete } from "./derive.ts";
 import type { ExchangeOutcome } from "./exchange-fields.ts";
+import { formatContext, type ContextReader } from "./pack-context.ts";
 
 /**
  * The frames of one exchange, or one frame that belongs to none, as bytes: the form in which frames go to the writer
@@ -21,14 +22,19 @@ export interface FramePack {
 }
 
 /** An exchange that belongs to no other, without what its pack says: its ids and its caller. */
-export interface CompleteExchange extends Pick<ExchangeRecord, CompleteNumber> {
+export interface CompleteExchange extends Pick<ExchangeRecord, "at" | "requestBytes" | "answerBytes"> {
   readonly outcome: ExchangeOutcome;
+  readonly durationMs: number | undefined;
+  readonly upstreamMs: number | undefined;
 }
 
-type CompleteNumber = "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes";
+/** A frame as it is captured: a body that needs no redaction stays the bytes of its message. */
+export interface CapturedFrame extends Frame {
+  readonly rawBody?: Uint8Array | undefined;
+}
 
 /** A frame that is being put together. */
-export type FrameDraft = { -readonly [Key in keyof Frame]: Frame[Key] };
+export type FrameDraft = { -readonly [Key in keyof CapturedFrame]: CapturedFrame[Key] };
 
 /** Makes a frame. All frames have the same members in the same order, so that V8 gives them one hidden class. */
 export function createFrame(
@@ -56,6 +62,7 @@ export function createFrame(
     target: undefined,
     bytes: 0,
     body: undefined,
+    rawBody: undefined,
     same: undefined,
     omitted: undefined,
     redacted: undefined,
@@ -84,15 +91,10 @@ interface PackHeader {
   readonly first: number;
   readonly exchange: string;
   readonly operation: string;
+  /** The JSON-RPC id of the first frame, which most others have too; empty for none. */
+  readonly id: string;
   readonly at: number;
   readonly micros: number;
-}
-
-/** A member that only some frames have; its bit in the frame's flags says whether it follows. */
-interface FrameField {
-  readonly has: (frame: Frame, relation: FrameRelation) => boolean;
-  readonly write: (writer: ByteWriter, frame: Frame, relation: FrameRelation) => void;
-  readonly read: (reader: ByteReader, frame: FrameDraft, earlier: readonly Frame[], withBodies: boolean) => void;
 }
 
 const kinds = [
@@ -111,7 +113,7 @@ const kinds = [
 
 const outcomes = ["ok", "tool_error", "input_required", "error"] as const;
 
-/** Members that few frames have; together they are written as JSON. `hasRareFields` lists them again, but `decision`. */
+/** Members that few frames have; together they are written as JSON. `hasRareFields` lists them again. */
 export const rareFields = [
   "omitted",
   "redacted",
@@ -124,51 +126,19 @@ export const rareFields = [
   "lost",
 ] as const satisfies readonly (keyof Frame)[];
 
-/** Flags below the fields: four bits for the kind, one each for leg, passing and direction. */
-const formBits = 7;
-
-const idField: FrameField = {
-  has: ({ id }, { repeated }) => id !== undefined && repeated < 0,
-  write: (writer, { id = "" }) => writer.string(id),
-  read: (reader, frame) => (frame.id = reader.string()),
-};
-
-/** The optional members of a frame in the order in which they are written and read. */
-const frameFields: readonly FrameField[] = [
-  {
-    has: (_frame, { repeated }) => repeated >= 0,
-    write: (writer, _frame, { repeated }) => writer.varint(repeated),
-    read: (reader, frame, earlier) => copyRepeated(frame, earlier[reader.varint()]),
-  },
-  idField,
-  {
-    has: ({ method }, { repeated }) => method !== undefined && repeated < 0,
-    write: (writer, { method = "" }) => writer.string(method),
-    read: (reader, frame) => (frame.method = reader.string()),
-  },
-  {
-    has: ({ target }, { repeated }) => target !== undefined && repeated < 0,
-    write: (writer, { target = "" }) => writer.string(target),
-    read: (reader, frame) => (frame.target = reader.string()),
-  },
-  {
-    has: ({ outcome }, { repeated }) => outcome !== undefined && repeated < 0,
-    write: (writer, { outcome = "ok" }) => writer.varint(outcomes.indexOf(outcome)),
-    read: (reader, frame) => (frame.outcome = outcomes[reader.varint()]),
-  },
-  {
-    has: (frame, relation) => frame.decision !== undefined || hasRareFields(frame, relation),
-    write: (writer, frame, relation) => writer.string(formatRareFields(frame, relation)),
-    read: (reader, frame) => Object.assign(frame, JSON.parse(reader.string())),
-  },
-  {
-    has: ({ body }) => body !== undefined,
-    write: (writer, { body = "" }) => writer.longString(body),
-    read: (reader, frame, _earlier, withBodies) => (frame.body = reader.longString(withBodies)),
-  },
-];
-
-const idBit = 1 << (formBits + frameFields.indexOf(idField));
+/** Flags of a frame: one bit each for direction, passing and leg, four for the kind, and one for each optional part. */
+const bits = {
+  sent: 2,
+  upstream: 4,
+  repeated: 1 << 7,
+  id: 1 << 8,
+  method: 1 << 9,
+  target: 1 << 10,
+  outcome: 1 << 11,
+  decision: 1 << 12,
+  rare: 1 << 13,
+  body: 1 << 14,
+} as const;
 
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
 export const maxPackSpan = 4096;
@@ -197,6 +167,12 @@ export function isStandalone({ id, operation, parent, traceId }: ExchangeRecord)
   return operation === id && parent === undefined && traceId === undefined;
 }
 
+function completeOf(exchange: ExchangeRecord | undefined): CompleteExchange | undefined {
+  if (exchange === undefined || !isStandalone(exchange)) return undefined;
+  const { at, durationMs, upstreamMs, requestBytes, answerBytes } = exchange;
+  return { outcome: exchange, at, durationMs, upstreamMs, requestBytes, answerBytes };
+}
+
 const initialBytes = 4096;
 
 /** Packs frames by their exchanges, in the order of their first frames. */
@@ -206,10 +182,8 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
     writer.truncate(0);
     const { first, last, context } = writePack(group, writer);
     const content = writer.copyFrom(0);
-    const exchange = deriveComplete(group);
-    const complete = exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
     const text = context === undefined ? "" : formatContext(context);
-    return { first, last, count: group.length, context: text, content, complete };
+    return { first, last, count: group.length, context: text, content, complete: completeOf(deriveComplete(group)) };
   });
 }
 
@@ -217,45 +191,72 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
 export type PackOutline = Pick<FramePack, "first" | "last"> & Pick<Frame, "context">;
 
 /** Writes the content of a pack: what its frames share, then each frame as its difference to the first. */
-export function writePack(frames: readonly Frame[], writer: ByteWriter): PackOutline {
+export function writePack(frames: readonly CapturedFrame[], writer: ByteWriter): PackOutline {
   const [start] = frames;
   if (start === undefined) throw new TypeError("a pack holds at least one frame");
-  const { exchange, context, seq, at } = start;
+  const { exchange, context, seq, at, id = "" } = start;
   // Empty stands for the exchange itself; a frame with an empty operation has it among its rare fields.
   const operation = start.operation === "" ? exchange : start.operation;
-  const header: PackHeader = { first: seq, exchange, operation, at, micros: toMicros(start.mono) };
+  const header: PackHeader = { first: seq, exchange, operation, id, at, micros: toMicros(start.mono) };
   writer.varint(frames.length);
   writer.string(exchange);
   writer.string(operation === exchange ? "" : operation);
+  writer.string(id);
   writer.double(at);
   writer.double(header.micros);
   const relation: FrameRelation = { header, repeated: -1, isExact: true };
   let last = seq;
   for (const frame of frames) {
     relation.repeated = frame.same === undefined ? -1 : indexOfRepeated(frame, frames);
-    relation.isExact = hasExactTimes(frame, header);
     writeFrame(frame, relation, writer);
     last = frame.seq;
   }
   return { first: seq, last, context };
 }
 
-function writeFrame(frame: Frame, relation: FrameRelation, writer: ByteWriter): void {
-  const { header, isExact } = relation;
-  let flags =
-    kinds.indexOf(frame.kind) * 8 +
-    (frame.leg === "client" ? 0 : 4) +
-    (frame.passing === "received" ? 0 : 2) +
-    (frame.direction === "c2s" ? 0 : 1);
-  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
-    if (frameFields[index]?.has(frame, relation) === true) flags |= bit;
+/** Writes a frame. Flags say which of its optional parts follow; `readFrame` reads them in the same order. */
+function writeFrame(frame: CapturedFrame, relation: FrameRelation, writer: ByteWriter): void {
+  const { header, repeated } = relation;
+  const { id, method, target, outcome, decision, body, rawBody } = frame;
+  const micros = toMicros(frame.mono);
+  const isExact = hasExactTimes(frame, header, micros);
+  relation.isExact = isExact;
+  const isRare = hasRareFields(frame, relation);
+  let flags = kinds.indexOf(frame.kind) << 3;
+  if (frame.leg === "upstream") flags |= bits.upstream;
+  if (frame.passing === "sent") flags |= bits.sent;
+  if (frame.direction === "s2c") flags |= 1;
+  if (repeated >= 0) flags |= bits.repeated;
+  else {
+    if (id !== undefined) flags |= bits.id;
+    if (method !== undefined) flags |= bits.method;
+    if (target !== undefined) flags |= bits.target;
+    if (outcome !== undefined) flags |= bits.outcome;
+  }
+  const shape = decision === undefined || isOddDecision(decision) ? undefined : decisionShape(decision);
+  if (shape !== undefined) flags |= bits.decision;
+  if (isRare) flags |= bits.rare;
+  if (body !== undefined || rawBody !== undefined) flags |= bits.body;
   writer.varint(flags);
   writer.signedVarint(frame.seq - header.first);
   writer.signedVarint(isExact ? frame.at - header.at : 0);
-  writer.signedVarint(isExact ? toMicros(frame.mono) - header.micros : 0);
+  writer.signedVarint(isExact ? micros - header.micros : 0);
   writer.varint(frame.bytes);
-  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
-    if ((flags & bit) !== 0) frameFields[index]?.write(writer, frame, relation);
+  if (repeated >= 0) writer.varint(repeated);
+  else {
+    if (id !== undefined) writer.string(id === header.id ? "" : id);
+    if (method !== undefined) writer.string(method);
+    if (target !== undefined) writer.string(target);
+    if (outcome !== undefined) writer.varint(outcomes.indexOf(outcome));
+  }
+  if (shape !== undefined && decision?.id !== undefined) {
+    writer.string(decision.id);
+    writer.double(decision.durationMs);
+    writer.block(shape);
+  }
+  if (isRare) writer.string(JSON.stringify(rareFieldsOf(frame, relation)));
+  if (rawBody !== undefined) writer.longBlock(rawBody);
+  else if (body !== undefined) writer.longString(body);
 }
 
 /** The frames of a pack, equal to those it was made of; bodies are empty if they are not wanted. */
@@ -277,11 +278,13 @@ export function unpackFrames(
 function readHeader(reader: ByteReader, first: number): PackHeader {
   const exchange = reader.string();
   const operation = reader.string();
+  const id = reader.string();
   const at = reader.double();
   return {
     first,
     exchange,
     operation: operation === "" ? exchange : operation,
+    id,
     at,
     micros: reader.double(),
   };
@@ -295,11 +298,12 @@ function readFrame(
   withBodies: boolean,
 ): FrameDraft {
   const flags = reader.varint();
+  const has = (bit: number): boolean => (flags & bit) !== 0;
   const frame = createFrame(
     kinds[(flags >> 3) & 15] ?? "gap",
-    (flags & 4) === 0 ? "client" : "upstream",
-    (flags & 2) === 0 ? "received" : "sent",
-    (flags & 1) === 0 ? "c2s" : "s2c",
+    has(bits.upstream) ? "upstream" : "client",
+    has(bits.sent) ? "sent" : "received",
+    has(1) ? "s2c" : "c2s",
     header.exchange,
     header.operation,
   );
@@ -308,8 +312,14 @@ function readFrame(
   frame.at = header.at + reader.signedVarint();
   frame.mono = (header.micros + reader.signedVarint()) / 1000;
   frame.bytes = reader.varint();
-  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
-    if ((flags & bit) !== 0) frameFields[index]?.read(reader, frame, earlier, withBodies);
+  if (has(bits.repeated)) copyRepeated(frame, earlier[reader.varint()]);
+  if (has(bits.id)) frame.id = reader.string() || header.id;
+  if (has(bits.method)) frame.method = reader.string();
+  if (has(bits.target)) frame.target = reader.string();
+  if (has(bits.outcome)) frame.outcome = outcomes[reader.varint()];
+  if (has(bits.decision)) frame.decision = readDecision(reader);
+  if (has(bits.rare)) Object.assign(frame, JSON.parse(reader.string()));
+  if (has(bits.body)) frame.body = reader.longString(withBodies);
   return frame;
 }
 
@@ -320,11 +330,9 @@ export function readPackIds(content: Uint8Array): {
 } {
   const reader = new ByteReader(content);
   reader.varint();
-  const { exchange } = readHeader(reader, 0);
-  const flags = reader.varint();
-  for (let number = 0; number < 4; number++) reader.varint();
-  // Nothing stands before the id in a frame that repeats no other, as the first never does.
-  return { exchange, id: (flags & idBit) === 0 ? undefined : reader.string() };
+  const exchange = reader.string();
+  reader.string();
+  return { exchange, id: reader.string() || undefined };
 }
 
 function toMicros(milliseconds: number): number {
@@ -332,9 +340,8 @@ function toMicros(milliseconds: number): number {
 }
 
 /** Whether differences in whole milliseconds and microseconds give the frame's times again; imported ones may not. */
-function hasExactTimes(frame: Frame, header: PackHeader): boolean {
+function hasExactTimes(frame: Frame, header: PackHeader, micros: number): boolean {
   const at = frame.at - header.at;
-  const micros = toMicros(frame.mono);
   return (
     Number.isSafeInteger(at) &&
     header.at + at === frame.at &&
@@ -367,13 +374,14 @@ function copyRepeated(frame: FrameDraft, other: Frame | undefined): void {
 }
 
 function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelation): boolean {
-  // Spelled out, because looking six members up by name takes as long as writing the frame.
+  // Spelled out, because looking members up by name takes as long as writing the frame.
   return (
     frame.omitted !== undefined ||
     frame.redacted !== undefined ||
     frame.errorCode !== undefined ||
     frame.gatewayCode !== undefined ||
     frame.upstream !== undefined ||
+    (frame.decision !== undefined && isOddDecision(frame.decision)) ||
     frame.diagnostic !== undefined ||
     frame.refusal !== undefined ||
     frame.lost !== undefined ||
@@ -384,28 +392,45 @@ function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelatio
   );
 }
 
-function formatRareFields(frame: Frame, relation: FrameRelation): string {
-  const { decision } = frame;
-  return decision === undefined || decision.id === undefined || hasRareFields(frame, relation)
-    ? JSON.stringify(rareFieldsOf(frame, relation))
-    : `{"decision":${formatDecision(decision.id, decision)}}`;
+/** Whether a decision is written among the rare fields: only imported ones have neither id nor duration. */
+function isOddDecision({ id, durationMs }: FrameDecision): boolean {
+  return id === undefined || typeof durationMs !== "number";
 }
 
-/** The last decision of each phase, and its JSON text without id and duration. */
-const lastDecisions = new Map<FrameDecision["phase"], { readonly decision: FrameDecision; readonly text: string }>();
+interface DecisionShape {
+  readonly decision: FrameDecision;
+  readonly json: Buffer;
+}
 
-/** The JSON text of a decision. Most differ from the one before only in their ids and durations. */
-function formatDecision(id: string, decision: FrameDecision): string {
-  let last = lastDecisions.get(decision.phase);
-  if (last === undefined || !isSameDecision(decision, last.decision)) {
-    last = { decision, text: JSON.stringify({ ...decision, id: undefined, durationMs: undefined }).slice(1, -1) };
-    lastDecisions.set(decision.phase, last);
-  }
-  return `{"id":${JSON.stringify(id)},${last.text},"durationMs":${JSON.stringify(decision.durationMs)}}`;
+/** What earlier decisions said besides id and duration, by rule, or by policy where there is none. */
+const shapes = new Map<string, DecisionShape[]>();
+const maxShapes = { rules: 1000, ofRule: 16 };
+
+/** The JSON text of a decision without id and duration, in which most equal an earlier one. */
+function decisionShape(decision: FrameDecision): Buffer {
+  const key = decision.rule ?? decision.name;
+  const known = shapes.get(key);
+  if (known !== undefined) for (const one of known) if (isSameDecision(one.decision, decision)) return one.json;
+  const json = Buffer.from(JSON.stringify({ ...decision, id: undefined, durationMs: undefined }));
+  // Reasons and counts may differ with each message.
+  if (decision.reason !== undefined || decision.listed !== undefined) return json;
+  if (shapes.size >= maxShapes.rules) shapes.clear();
+  if (known !== undefined && known.length < maxShapes.ofRule) known.push({ decision, json });
+  else shapes.set(key, [{ decision, json }]);
+  return json;
+}
+
+function readDecision(reader: ByteReader): FrameDecision {
+  const id = reader.string();
+  const durationMs = reader.double();
+  // Written by `decisionShape` from a decision.
+  const shape = JSON.parse(reader.string()) as Omit<FrameDecision, "id" | "durationMs">;
+  return { id, ...shape, durationMs };
 }
 
 function isSameDecision(one: FrameDecision, other: FrameDecision): boolean {
   return (
+    one.phase === other.phase &&
     one.rule === other.rule &&
     one.effect === other.effect &&
     one.name === other.name &&
@@ -423,56 +448,10 @@ function rareFieldsOf(frame: Frame, { header, repeated, isExact }: FrameRelation
   // JSON leaves out members that are undefined.
   const rare: Partial<Record<keyof Frame, unknown>> = {};
   for (const field of rareFields) rare[field] = frame[field];
+  if (frame.decision !== undefined && !isOddDecision(frame.decision)) rare.decision = undefined;
   if (repeated < 0) rare.same = frame.same;
   if (frame.seq !== header.first) rare.context = frame.context;
   if (frame.operation !== header.operation) rare.operation = frame.operation;
   if (!isExact) Object.assign(rare, { at: frame.at, mono: frame.mono });
   return rare as Partial<Frame>;
-}
-
-/** Reads the contexts of packs. Most packs of a client have the same one, so parsed contexts are cached. */
-export type ContextReader = (text: string) => FrameContext;
-
-const maxCachedContexts = 1000;
-
-/** The members of a context by their places in its JSON array, which is shorter than an object. */
-const contextFields = [
-  "route",
-  "principal",
-  "session",
-  "revision",
-  "transport",
-  "parent",
-  "traceId",
-  "http",
-  "client",
-] as const satisfies readonly (keyof FrameContext)[];
-
-/** Writes a context as a JSON array; -1 stands for a member that is left out. */
-export function formatContext(context: FrameContext): string {
-  return JSON.stringify(contextFields.map((field) => context[field] ?? -1));
-}
-
-function parseContext(text: string): FrameContext {
-  const values = JSON.parse(text) as readonly unknown[];
-  const members = contextFields.flatMap((field, index) => {
-    const value = values[index];
-    return value === -1 || value === undefined ? [] : [[field, value] as const];
-  });
-  // Written by `formatContext` from a context.
-  return Object.fromEntries(members) as unknown as FrameContext;
-}
-
-/** Makes a reader of contexts. */
-export function createContextReader(): ContextReader {
-  const cache = new Map<string, FrameContext>();
-  return (text) => {
-    let context = cache.get(text);
-    if (context === undefined) {
-      context = parseContext(text);
-      if (cache.size >= maxCachedContexts) cache.clear();
-      cache.set(text, context);
-    }
-    return context;
-  };
 }

@@ -9,7 +9,8 @@ import type { Message } from "../protocol/message.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import type { CaptureRecord, Frame } from "./contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
-import { createContextReader, unpackFrames } from "./pack.ts";
+import { unpackFrames } from "./pack.ts";
+import { createContextReader } from "./pack-context.ts";
 import { readPackBuffer } from "./exchange-batcher.ts";
 import { createRecorder, type PackBufferBatch, type RecorderOptions } from "./recorder.ts";
 
@@ -65,7 +66,7 @@ describe("a recorder", () => {
       const exchange = exchangeOf(weather());
       recorder.message("client", "received", exchange.message, exchange);
       if (isSent) recorder.message("upstream", "sent", exchange.message, exchange);
-      recorder.cancelled(exchange);
+      recorder.unanswered(exchange, "cancelled");
     }
     await time.advance(100);
     expect(deriveExchanges(frames)).toMatchObject([
@@ -274,6 +275,30 @@ describe("a recorder", () => {
     expect(own.map(({ id }) => id)).toEqual([first.id, second.id, question.id, poll.id]);
     expect(deriveOperation(own)).toMatchObject({ id: first.id, rounds: 3, method: "tools/call" });
     expect(exchanges.find(({ id }) => id === stranger.id)?.operation).toBe(stranger.id);
+  });
+
+  it("joins rounds without a request state by the answers that they bring", async () => {
+    const { recorder, time, frames } = record();
+    const asking = (...names: readonly string[]) =>
+      resultOf({ resultType: "input_required", inputRequests: Object.fromEntries(names.map((name) => [name, {}])) });
+    const answering = (name: string, ...names: readonly string[]) =>
+      exchangeOf(requestOf("tools/call", { name, inputResponses: Object.fromEntries(names.map((one) => [one, {}])) }));
+    const first = exchangeOf(weather());
+    call(recorder, first, asking("city", "day"));
+    const second = answering("weather", "day", "city");
+    call(recorder, second, asking("unit"));
+    const third = answering("weather", "unit");
+    const others = [
+      answering("weather", "city"),
+      answering("other", "unit"),
+      answering("weather"),
+      exchangeOf(weather()),
+    ];
+    for (const one of [third, ...others]) call(recorder, one, resultOf({}));
+    await time.advance(100);
+    const operations = new Map(deriveExchanges(frames).map(({ id, operation }) => [id, operation]));
+    for (const { id } of [first, second, third]) expect(operations.get(id)).toBe(first.id);
+    for (const { id } of others) expect(operations.get(id)).toBe(id);
   });
 
   it("writes what is queued when closed, and records nothing afterwards", async () => {

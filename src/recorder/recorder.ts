@@ -132,7 +132,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     frame.seq = seq;
     setTimes(frame);
     batcher.add(frame, group);
-    const size = frame.body?.length ?? 0;
+    const size = bodySize(frame);
     unsealed.frames++;
     unsealed.bytes += size;
     queued.frames++;
@@ -158,10 +158,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       return undefined;
     }
     pushGap();
-    if (frame.body !== undefined && queued.bytes + frame.body.length > queueBytes * 0.75) {
-      frame.body = undefined;
-      frame.omitted = "queue";
-    }
+    if (bodySize(frame) > 0 && queued.bytes + bodySize(frame) > queueBytes * 0.75) omitBody(frame);
     const seq = push(frame, group);
     if (unsealed.frames >= sealAtFrames || unsealed.bytes >= sealAtBytes) writer.flushSealed();
     else writer.schedule();
@@ -203,6 +200,16 @@ export function createRecorder(options: RecorderOptions): Recorder {
       return queued.frames;
     },
   };
+}
+
+function bodySize({ body, rawBody }: FrameDraft): number {
+  return body?.length ?? rawBody?.length ?? 0;
+}
+
+function omitBody(frame: FrameDraft): void {
+  frame.body = undefined;
+  frame.rawBody = undefined;
+  frame.omitted = "queue";
 }
 
 /** Whether a line of standard error is recorded: a noisy server must not crowd out the messages of others. */

@@ -14,16 +14,20 @@ export interface SecretNames {
   readonly mayContain: (text: string) => boolean;
 }
 
-/** `name=value` and `name: value`, with the value in quotes or up to the next space or separator. */
+/**
+ * `name=value` and `name: value`, with the value in quotes or up to the next space or separator. Either may be encoded in a URL
+ * that is part of another one.
+ */
 const assignment =
-  /([A-Za-z][\w.-]{1,63})["']?(?:\s{0,3}[=:]\s{0,3})(?:(?:Bearer|Basic|Digest)\s{1,3})?["']?(?!\[redacted:)([^\s"'&,;<>{}]{1,4096})/gu;
+  /([A-Za-z][\w.-]{1,63})["']?(?:\s{0,3}(?:[=:]|%(?:25){0,3}3[AD])\s{0,3})(?:(?:Bearer|Basic|Digest)\s{1,3})?["']?(?!\[redacted:)([^\s"'&,;<>{}]{1,4096})/giu;
 /** `--name value`, as on a command line. */
 const option = /(?<![\w-])--?([A-Za-z][\w-]{1,63})\s{1,3}["']?(?!-|\[redacted:)([^\s"']{1,4096})/gu;
 /** `<name>value</name>`, with or without attributes and a namespace. */
 const element =
   /<(?:[A-Za-z][\w.-]{0,63}:)?([A-Za-z][\w.-]{1,63})(?:\s[^<>]{0,256})?>(?!\[redacted:)([^<>]{1,4096})<\//gu;
 /** Credentials after the name of an authentication scheme (RFC 9110 section 11.4). */
-const scheme = /\b(?:Bearer|Basic)\s{1,3}(?!\[redacted:)([\w.~+/-]{8,8192}={0,2})/giu;
+const scheme =
+  /(?:\b|(?<=%[\dA-F]{2}))(?:Bearer|Basic)(?:\s{1,3}|%(?:25){0,3}20|\+)(?!\[redacted:)([\w.~+/-]{8,8192}={0,2})/giu;
 
 /** Makes a redaction of plain text by detectors and by names. */
 export function createPlainTextRedaction(

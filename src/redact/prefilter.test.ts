@@ -64,7 +64,7 @@ describe("the first look at a message", () => {
           const text = `{"params":{"${member}":"hunter2"}}`;
           const bytes = Buffer.from(text);
           expect(redactor.json(text).text).not.toContain("hunter2");
-          expect(redactor.jsonBytes(bytes, 0, bytes.length).text).not.toContain("hunter2");
+          expect(redactor.jsonBytes(bytes, 0, bytes.length)?.text ?? text).not.toContain("hunter2");
         },
       ),
       { numRuns: 2000 },
@@ -88,9 +88,9 @@ describe("the first look at a message", () => {
       known: (text) => text.replaceAll("hunter", "[known]"),
     });
     const bytes = Buffer.from('{"params":{"diagnosis":"flu","who":"hunter"}}');
-    const { text, count } = redactor.jsonBytes(bytes, 0, bytes.length);
-    expect(text).not.toContain("flu");
-    expect(text).toContain("[known]");
-    expect(count).toBe(2);
+    const clean = redactor.jsonBytes(bytes, 0, bytes.length);
+    expect(clean?.text).not.toContain("flu");
+    expect(clean?.text).toContain("[known]");
+    expect(clean?.count).toBe(2);
   });
 });

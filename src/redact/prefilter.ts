@@ -5,7 +5,7 @@ const classes = new Uint8Array(256);
 for (let byte = 0; byte < 256; byte++) {
   const letter = String.fromCharCode(byte);
   // Escapes, non-ASCII letters, `@`, `+` and `=` always need the full detectors.
-  if (byte >= 128 || "\\@+=".includes(letter)) classes[byte] = is.suspicious;
+  if (byte >= 128 || "\\%@+=".includes(letter)) classes[byte] = is.suspicious;
   else if (/[a-z]/u.test(letter)) classes[byte] = is.lower;
   else if (/[A-Z]/u.test(letter)) classes[byte] = is.upper;
   else if (/\d/u.test(letter)) classes[byte] = is.digit;
@@ -13,11 +13,19 @@ for (let byte = 0; byte < 256; byte++) {
   else if (" .()".includes(letter)) classes[byte] = is.between;
 }
 
-/** Three rare letters of each word in the names of secrets (`secretHints`), as five bits each. */
-const letters = new Uint8Array(32_768);
-for (const [one = "", two = "", three = ""] of "ass pwd ecr tok key aut ede kie rer sic tst otp".split(" ")) {
-  const code = [one, two, three].reduce((sum, letter) => sum * 32 + (letter.charCodeAt(0) & 31), 0);
-  letters[code] = 1;
+/** Three rare letters of each word in the names of secrets (`secretHints`). */
+const rareLetters = "ass pwd ecr tok key aut ede kie rer sic tst otp".split(" ");
+/** Their prefixes, each a state: what the last letters of a text can be. The first state is the empty prefix. */
+const states = ["", ...new Set(rareLetters.flatMap((word) => [word.slice(0, 1), word.slice(0, 2)]))];
+const found = states.length;
+/** The state after a state and a letter, whose case does not matter: 32 for each state. Small, to stay in the cache. */
+const nextState = new Uint8Array(states.length * 32);
+for (const [state, before] of states.entries()) {
+  for (let letter = 1; letter <= 26; letter++) {
+    const last = before + String.fromCharCode(96 + letter);
+    const longest = [last, last.slice(1), last.slice(2)].find((end) => states.includes(end)) ?? "";
+    nextState[state * 32 + letter] = rareLetters.includes(last) ? found : states.indexOf(longest);
+  }
 }
 
 /** This many digits may be a personal number. */
@@ -32,15 +40,15 @@ const shortestToken = 13;
  * Needed by bench recorder: "recording on against off".
  */
 export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): boolean {
-  let recent = 0;
+  let state = 0;
   let digits = 0;
   let run = 0;
   for (let at = start; at < end; at++) {
     const byte = bytes[at] ?? 0;
     const own = classes[byte] ?? 0;
     if (own <= is.upper && own !== 0) {
-      recent = ((recent << 5) | (byte & 31)) & 0x7f_ff;
-      if (letters[recent] === 1) return false;
+      state = nextState[(state << 5) | (byte & 31)] ?? 0;
+      if (state === found) return false;
       run++;
       digits = 0;
       continue;
@@ -48,7 +56,7 @@ export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): bo
     if (own === is.suspicious) return false;
     if (own === is.digit) {
       if (++digits === shortestNumber || beginsAccount(bytes, at)) return false;
-      recent = 0;
+      state = 0;
       run++;
     } else if (own === is.mark) {
       // Private keys begin with a row of dashes, options of a command line with one behind a space.
@@ -59,7 +67,7 @@ export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): bo
       if (own !== is.between) {
         digits = 0;
         // A name may contain spaces and slashes, so the word continues after them.
-        if (byte !== 0x2f) recent = 0;
+        if (byte !== 0x2f) state = 0;
       }
       if (run >= shortestToken && mayBeToken(bytes, at - run, at)) return false;
       run = 0;

@@ -71,7 +71,7 @@ describe("redaction of messages", () => {
     const json = JSON.stringify({ params: { arguments: { note: text } } });
     const bytes = Buffer.from(json);
     const quick = redactor({ prefilter: holdsNoSecret });
-    for (const clean of [redactor().json(json).text, quick.jsonBytes(bytes, 0, bytes.length).text])
+    for (const clean of [redactor().json(json).text, quick.jsonBytes(bytes, 0, bytes.length)?.text])
       expect(clean).not.toContain("hunter2");
   });
 
@@ -123,6 +123,42 @@ describe("redaction of messages", () => {
       );
     },
   );
+
+  const encodings: readonly (readonly [string, (secret: string) => string])[] = [
+    ["in a URL", (secret) => `https://h.example/cb?next=x%3D${secret}`],
+    ["in a URL in a URL", (secret) => `https://h.example/cb?next=https%3a%2f%2fx%3fk%3d${secret}%26y%3D1`],
+    ["encoded twice", (secret) => `https://h.example/cb?next=x%253D${secret}`],
+    ["behind an escaped line feed", (secret) => String.raw`first\n${secret}`],
+    ["behind an escape of JSON", (secret) => String.raw`k\u003d${secret}`],
+  ];
+  const tokens = secretCorpus.filter(([kind]) => /(?:token|key)/iu.test(kind) && !kind.includes("private"));
+
+  it.each(
+    encodings.flatMap(([where, write]) =>
+      tokens.map(([kind, secret]) => ({ kind, where, text: write(secret), secret })),
+    ),
+  )("[SC-069] finds a $kind $where", ({ text, secret }) => {
+    for (const clean of [redactor().text(text).text, redactor().json(JSON.stringify({ text })).text]) {
+      expect(clean).not.toContain(secret);
+      expect(clean).toContain("[redacted:");
+    }
+    const bytes = Buffer.from(JSON.stringify({ text }));
+    expect(redactor({ prefilter: holdsNoSecret }).jsonBytes(bytes, 0, bytes.length)?.text).not.toContain(secret);
+  });
+
+  it.each([
+    "https://h.example/cb?next=https%3A%2F%2Fh%3Faccess_token%3DHIDDEN-1",
+    "https://h.example/cb?next=https%3a%2f%2fh%3fa%3db%26api_key%3dHIDDEN-1",
+    "https://h.example/cb?next=%2Fx%253Fpassword%253DHIDDEN-1",
+    "https://h.example/cb?next=https%3A%2F%2Fann%3AHIDDEN-1%40h.example%2Fx",
+    "x?authorization%3DBearer%20HIDDEN-1",
+    "header%3D%22Bearer%20HIDDEN-1-and-more%22",
+  ])("[SC-069] finds what is named in an encoded URL: %s", (text) => {
+    for (const clean of [redactor().text(text).text, redactor().json(JSON.stringify({ [text]: text })).text])
+      expect(clean).not.toContain("HIDDEN");
+    const bytes = Buffer.from(JSON.stringify({ text }));
+    expect(redactor({ prefilter: holdsNoSecret }).jsonBytes(bytes, 0, bytes.length)?.text).not.toContain("HIDDEN");
+  });
 
   it("[SC-069] gives equal secrets equal placeholders, different ones for other secrets and captures", () => {
     const token = `ghp_${"a1B2".repeat(9)}`;

@@ -40,8 +40,8 @@ export interface Redacted {
 export interface Redactor {
   /** Redacts JSON text, such as a message. */
   json(text: string): Redacted;
-  /** Redacts JSON text in bytes. */
-  jsonBytes(bytes: Buffer, start: number, end: number): Redacted;
+  /** Redacts JSON text in bytes; undefined if they are ASCII and there is nothing to redact. */
+  jsonBytes(bytes: Buffer, start: number, end: number): Redacted | undefined;
   /** Redacts any other text: a line of standard error, a reason, a path with its query. */
   text(text: string): Redacted;
   /** Redacts headers: only known harmless ones are kept. */
@@ -58,7 +58,7 @@ export interface RedactedHeaders {
 
 const none: readonly string[] = [];
 
-/** So many secrets of one text get placeholders of their own; hashing more would hold other messages up. */
+/** How many secrets of one text get their own placeholders; hashing more would hold up other messages. */
 const maxHashed = 1000;
 const uniformPlaceholder = "[redacted:000000000000]";
 
@@ -117,10 +117,12 @@ export function createRedactor(options: RedactorOptions): Redactor {
     return isHarmless(before.text) ? before : redact(before, (clean, onSecret) => walk(clean, onSecret, 0));
   }
 
-  function jsonBytes(bytes: Buffer, start: number, end: number): Redacted {
+  function jsonBytes(bytes: Buffer, start: number, end: number): Redacted | undefined {
     if (options.prefilter?.(bytes, start, end) !== true) return json(bytes.toString("utf8", start, end));
     const text = bytes.toString("latin1", start, end);
-    return ownHints?.test(text) === true ? json(text) : withoutKnown(text);
+    if (ownHints?.test(text) === true) return json(text);
+    const clean = withoutKnown(text);
+    return clean.count === 0 ? undefined : clean;
   }
 
   const plain = (text: string): Redacted => redact(withoutKnown(text), redactPlain);

@@ -2,6 +2,7 @@ import type { Implementation, McpServer, ServerNotifier, ServerOptions } from "@
 
 import type { Clock, SetTimer } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
+import { thrownMessage } from "../lib/thrown-message.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCursors } from "./entity/filter.ts";
@@ -11,6 +12,7 @@ import {
   changedMeanwhile,
   createRecords,
   duplicate,
+  maxAttempts,
   type RecordDeps,
   type Records,
   tableOf,
@@ -23,12 +25,12 @@ import { createKitServer, type ExtendContext, type KitMcpServer, toAuthInfo } fr
 import { createStreamableHandler } from "./mcp/streamable-http.ts";
 import type { KitSettings } from "./settings/settings.ts";
 import type { EntityStore } from "./stores/store.ts";
+import { createTurns } from "./entity/turns.ts";
 import { beginTransaction } from "./stores/transaction.ts";
 import type { KitTool } from "./tools/define-tool.ts";
 import { createExecutor } from "./tools/executor.ts";
 import { type CapabilityTool, createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
 
-/** What a core is made from. */
 export interface CoreDeps {
   readonly info: Implementation;
   readonly serverOptions: ServerOptions;
@@ -76,6 +78,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     cursors: createCursors(deps.cursorSecret),
     clock,
     newUuid: deps.newUuid,
+    turns: createTurns(),
   };
   const records = models.map((model) => createRecords(model, recordDeps));
   let catalog: ToolCatalog = createToolCatalog(records, deps.tools, deps.settings);
@@ -120,7 +123,6 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
   return {
     settings,
     allowsAnonymous: () => catalog.allowsAnonymous() || extensionAccess.opensAny,
-    authorize: (caller, tool) => executor.authorize(tool, caller),
     capabilityTools: (principal) => [
       ...catalog.capabilityTools(principal),
       ...extensionTools
@@ -129,7 +131,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     ],
     createServer,
     toAuthInfo,
-    streamable: async (request, caller, admitSession) => streamable.handle(request, caller, admitSession),
+    streamable: async (request, caller, admit) => streamable.handle(request, caller, admit),
     rest: createRestHandler(currentCatalog, executor),
     onCall: (listener) => executor.onCall(listener),
     storeHealth: async () => {
@@ -138,19 +140,13 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
         if (await settlesWithin(checkStore(), storeCheckMs, setTimer)) return { ok: true };
         return { ok: false, reason: `no answer in ${storeCheckMs} ms` };
       } catch (error) {
-        return { ok: false, reason: error instanceof Error ? error.message : String(error) };
+        return { ok: false, reason: thrownMessage(error) };
       }
     },
     streamableSessions: () => streamable.sessionCounts(),
     counts: () => ({ entities: catalog.entities.length, tools: catalog.tools.size }),
     openApi: () => restOpenApiPaths(catalog),
-    drain: async (timeoutMs) => {
-      const { promise: timedOut, resolve } = Promise.withResolvers<boolean>();
-      const stop = setTimer(timeoutMs, () => resolve(false));
-      const drained = await Promise.race([executor.idle().then(() => true), timedOut]);
-      stop();
-      return drained;
-    },
+    drain: async (timeoutMs) => settlesWithin(executor.idle(), timeoutMs, setTimer),
     close: async () => {
       await streamable.close();
       await deps.store.close();
@@ -169,31 +165,59 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
   };
 }
 
-const maxTransactionAttempts = 5;
+/** A name that no entity has: transactions wait for each other, whatever they change. */
+const transactionTurn = "";
 
 async function runTransaction<Result>(
   models: readonly EntityModel[],
   deps: RecordDeps,
   work: (records: (entity: string) => Records | undefined) => Promise<Result>,
 ): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
-    const transaction = beginTransaction(deps.store);
-    const later: (() => Promise<void>)[] = [];
-    const afterCommit = async (run: () => Promise<void>): Promise<void> => {
-      later.push(run);
-    };
-    const scoped = models.map((model) => createRecords(model, { ...deps, store: transaction.store, afterCommit }));
-    const result = await work((name) => scoped.find(({ entity }) => entity.name === name));
-    const applied = await transaction.commit();
-    if (applied.ok) {
-      for (const run of later) await run();
-      return result;
+  const first = await tryTransaction(models, deps, work);
+  if (first.ok) return first.result;
+  return deps.turns(transactionTurn, async () => {
+    let { entity } = first;
+    for (let attempt = 2; attempt <= maxAttempts; attempt++) {
+      const repeated = await tryTransaction(models, deps, work);
+      if (repeated.ok) return repeated.result;
+      entity = repeated.entity;
     }
-    const entity = models.find(({ name }) => name === applied.entity);
-    if (entity === undefined) throw new TypeError(`${applied.entity} is not an entity of this kit`);
-    if (applied.problem === "duplicate") throw duplicate(entity);
-    if (attempt >= maxTransactionAttempts) throw changedMeanwhile(entity);
+    throw changedMeanwhile(entity);
+  });
+}
+
+type TransactionEnd<Result> =
+  | { readonly ok: true; readonly result: Result }
+  /** Another writer was faster with a record of this entity. */
+  | { readonly ok: false; readonly entity: EntityModel };
+
+async function tryTransaction<Result>(
+  models: readonly EntityModel[],
+  deps: RecordDeps,
+  work: (records: (entity: string) => Records | undefined) => Promise<Result>,
+): Promise<TransactionEnd<Result>> {
+  const transaction = beginTransaction(deps.store);
+  const later: (() => Promise<void>)[] = [];
+  const afterCommit = async (run: () => Promise<void>): Promise<void> => {
+    later.push(run);
+  };
+  const scoped = models.map((model) => createRecords(model, { ...deps, store: transaction.store, afterCommit }));
+  let result: Result;
+  try {
+    result = await work((name) => scoped.find(({ entity }) => entity.name === name));
+  } catch (error) {
+    transaction.end();
+    throw error;
   }
+  const applied = await transaction.commit();
+  if (applied.ok) {
+    for (const run of later) await run();
+    return { ok: true, result };
+  }
+  const entity = models.find(({ name }) => name === applied.entity);
+  if (entity === undefined) throw new TypeError(`${applied.entity} is not an entity of this kit`);
+  if (applied.problem === "duplicate") throw duplicate(entity);
+  return { ok: false, entity };
 }
 
 /**
@@ -204,28 +228,20 @@ async function tryExtend(
   createServer: (connection: ConnectionContext) => KitMcpServer,
   log: Logger,
 ): Promise<readonly Omit<CapabilityTool, "requireAuthentication">[]> {
-  const found = new Map<string, CapabilityTool["enabledTransports"]>();
-  const described = new Map<string, string>();
+  const found = new Map<string, Omit<CapabilityTool, "requireAuthentication">>();
   try {
     for (const via of transportNames) {
       const server = createServer({ via, sessionId: undefined, log, era: "legacy" });
       for (const { name, description = "" } of await server.extensionTools()) {
-        found.set(name, [...(found.get(name) ?? []), via]);
-        described.set(name, description);
+        const enabledTransports = [...(found.get(name)?.enabledTransports ?? []), via];
+        found.set(name, { name, description, requiredScopes: [], enabledTransports, entity: null, operation: null });
       }
     }
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new GatewayError("config_invalid", `the extend hook of createServerKit failed: ${reason}`, { cause: error });
+    const text = `the extend hook of createServerKit failed: ${thrownMessage(error)}`;
+    throw new GatewayError("config_invalid", text, { cause: error });
   }
-  return [...found].map(([name, enabledTransports]) => ({
-    name,
-    description: described.get(name) ?? "",
-    requiredScopes: [],
-    enabledTransports,
-    entity: null,
-    operation: null,
-  }));
+  return [...found.values()];
 }
 
 /** Warns that scopes do not apply to anonymous callers in development (KO-139). */

@@ -15,8 +15,14 @@ import type { HttpEdge, IdentifyRequest, PeerDetails } from "./http/contract.ts"
 import { createHttpEdge } from "./http/edge.ts";
 import { httpRefusal } from "./http/refusal.ts";
 import { type ExtendContext, openStdio, type StdioSession, type StdioStreams } from "./mcp/mcp-server.ts";
-import { detectEnvironment, type EnvironmentVariables, loadSettings } from "./settings/load-settings.ts";
-import type { KitEnvironment, KitSettings, KitSettingsInput } from "./settings/settings.ts";
+import {
+  detectEnvironment,
+  type EnvironmentVariables,
+  type KitEnvironment,
+  type KitSettings,
+  type KitSettingsInput,
+  loadSettings,
+} from "./settings/settings.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import type { EntityStore } from "./stores/store.ts";
 import type { KitTool } from "./tools/define-tool.ts";

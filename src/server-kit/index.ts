@@ -24,15 +24,13 @@ export type { ExtendContext } from "./mcp/mcp-server.ts";
 export type { AnonymousNames } from "./mcp/extension-access.ts";
 export type { StdioSession, StdioStreams } from "./mcp/mcp-server.ts";
 export type { HttpEdge, IdentifyRequest, KitHealth, PeerDetails } from "./http/contract.ts";
-export { detectEnvironment } from "./settings/load-settings.ts";
-export type { EnvironmentVariables } from "./settings/load-settings.ts";
+export { detectEnvironment } from "./settings/settings.ts";
+export type { EnvironmentVariables } from "./settings/settings.ts";
 export type { KitEnvironment, KitSettings, KitSettingsInput } from "./settings/settings.ts";
 
 // Mount it in a host.
-export { toExpress } from "./adapters/express.ts";
-export { toFastify } from "./adapters/fastify.ts";
-export type { FastifyHost } from "./adapters/fastify.ts";
-export { toHono } from "./adapters/hono.ts";
+export { toExpress, toFastify, toHono } from "./adapters/frameworks.ts";
+export type { FastifyHost } from "./adapters/frameworks.ts";
 export { listen, toNodeListener } from "./adapters/node.ts";
 export type { KitListenOptions, ListeningServer } from "./adapters/node.ts";
 

@@ -2,7 +2,7 @@ import { join } from "node:path";
 
 import { makePrivate } from "../lib/keys/private-file.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
-import { Database } from "../lib/sqlite.ts";
+import { openDatabase } from "../lib/lazy-modules.ts";
 
 /** A session that has ended, as it must be remembered until its id would have expired anyway. */
 export interface EndedRecord {
@@ -26,7 +26,7 @@ const maxEnded = 100_000;
  * from then on every session as old as those counts as ended. Several processes may use one folder.
  */
 export function openEndedSessions(folder: string | undefined, wall: () => number, max = maxEnded): EndedSessions {
-  const database = new Database(folder === undefined ? ":memory:" : join(folder, "sessions.sqlite"));
+  const database = openDatabase(folder === undefined ? ":memory:" : join(folder, "sessions.sqlite"));
   database.exec(`
     PRAGMA busy_timeout = 2000;
     PRAGMA journal_mode = WAL;

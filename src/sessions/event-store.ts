@@ -25,7 +25,7 @@ export interface EventStore {
   readonly bytes: number;
 }
 
-/** So many ids of dropped events are remembered for a stream, to tell its reader what it has missed. */
+/** How many ids of dropped events are remembered for a stream, to tell its reader what it has missed. */
 const maxDroppedIds = 1024;
 
 /** Creates an event store. The limits are read on every use, so they may change. */

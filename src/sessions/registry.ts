@@ -4,7 +4,7 @@ import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import type { Seal } from "../lib/keys/sealing.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
 import { openSessionId, sealSessionId, type SessionRecord } from "./session-record.ts";
-import { Session } from "./session.ts";
+import { continues, Session } from "./session.ts";
 
 /** How many sessions may be open, and for how long. */
 export interface SessionLimits {
@@ -28,6 +28,16 @@ export interface SessionRegistryOptions {
   /** Whether sealed ids open after a restart. */
   readonly isDurable: boolean;
   readonly ended: EndedSessions;
+  /** Where other gateways serve the same sessions. */
+  readonly sharing?: SessionSharing | undefined;
+}
+
+/** What gateways that serve the same sessions share about them. */
+export interface SessionSharing {
+  /** A session of another gateway is here now, too. */
+  joined(session: Pick<SessionRecord, "id" | "openedBy">): void;
+  /** This gateway has no more use for a session. Resolves with whether another has. */
+  left(id: string): Promise<boolean>;
 }
 
 /** A session that another process opened, such as this one before a restart. */
@@ -48,22 +58,24 @@ export interface SessionRegistry {
   find(sealedId: string, route: string, principal: Principal): Session | undefined;
   /**
    * Opens a session again from its sealed id, unless it has ended or belongs to another principal or route. A record that
-   * was just inspected is not looked up again.
+   * was just read is not read again.
    */
   restore(
     sealedId: string,
     route: string,
     principal: Principal,
-    inspected?: SessionRecord,
+    known?: SessionRecord,
   ): MaybePromise<RestoredSession | undefined>;
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
-  /** What a sealed id says, unless its session has ended or belongs to another principal or route. */
-  inspect(sealedId: string, route: string, principal: Principal): MaybePromise<SessionRecord | undefined>;
+  /** What a sealed id says, unless it belongs to another principal or route. Whether the session has ended is not asked. */
+  read(sealedId: string, route: string, principal: Principal): SessionRecord | undefined;
   /** The ids of all sessions that clients can name. */
   readonly ids: readonly string[];
   /** A session has ended at another gateway. */
   endElsewhere(id: string): void;
+  /** Another gateway serves a session now: forgets it here, so that it can go on there. */
+  letGo(id: string): void;
   /** The open sessions of a route. */
   sessionsOf(route: string): readonly Session[];
   readonly size: number;
@@ -75,13 +87,14 @@ export interface SessionRegistry {
 
 /** An expired session ends this much late at most. */
 const sweepMs = 10_000;
+/** Characters at the end of a sealed id: the authentication tag and a part of the content. */
+const tailLength = 32;
 /** Of a client whose session has no upstream yet. */
 const noHandshake = { protocolVersion: "", capabilities: "{}", clientInfo: "{}" };
 
 /** Creates the registry. The limit per principal is checked first, so that a flood evicts only its own sessions. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
-  const { limits, clock, setTimer, newId, node, seal, isDurable, ended } = options;
-  const sweepEvery = (): number => Math.min(sweepMs, limits.idleMs, limits.ageMs);
+  const { limits, clock, setTimer, newId, node, seal, isDurable, ended, sharing } = options;
   const sessions = new Map<string, Session>();
   const bySealedId = new Map<string, Session>();
   const byPrincipal = new Map<string, Set<Session>>();
@@ -90,7 +103,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   /** `caller` is the one that opened it: a session of callers without credentials may go on from another address. */
   function remove(session: Session, caller: string): void {
     sessions.delete(session.id);
-    if (session.sealedId !== undefined) bySealedId.delete(session.sealedId);
+    if (session.sealedId !== undefined) bySealedId.delete(tailOf(session.sealedId));
     const own = byPrincipal.get(caller);
     own?.delete(session);
     if (own?.size === 0) byPrincipal.delete(caller);
@@ -98,24 +111,20 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
 
   function makeRoom(caller: string): void {
     const own = byPrincipal.get(caller);
-    if (own !== undefined && own.size >= limits.sessionsPerPrincipal) {
-      evict(oldestIdle(own), "sessions of this caller", own.size, limits.sessionsPerPrincipal);
-    }
-    if (sessions.size >= limits.sessions) {
-      // The principal with most sessions loses one first.
-      const fullest = [...byPrincipal.values()].toSorted((a, b) => b.size - a.size)[0] ?? [];
-      evict(oldestIdle(fullest) ?? oldestIdle(sessions.values()), "sessions", sessions.size, limits.sessions);
-    }
+    if (own !== undefined && own.size >= limits.sessionsPerPrincipal)
+      evict(oldestIdle(own), endUnused.evicted, "sessions of this caller", own.size, limits.sessionsPerPrincipal);
+    if (sessions.size < limits.sessions) return;
+    const oldest = oldestOfFullest(byPrincipal) ?? oldestIdle(sessions.values());
+    evict(oldest, endUnused.evicted, "sessions", sessions.size, limits.sessions);
   }
 
   function sweep(): void {
     const now = clock.now();
     for (const session of sessions.values()) {
       if (now - session.openedAt >= limits.ageMs) session.end("the session has reached its age limit", "age");
-      else if (session.running === 0 && now - session.lastActiveAt >= limits.idleMs)
-        session.end("the session was idle", "idle");
+      else if (isIdle(session, options)) endUnused.idle(session);
     }
-    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery(), sweep);
+    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery(limits), sweep);
   }
 
   function add(session: Session): Session {
@@ -126,12 +135,13 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     own.add(session);
     session.onEnd((_reason, cause) => {
       remove(session, caller);
-      if (session.sealedId !== undefined && cause !== "shutdown") remember(session);
+      if (session.sealedId !== undefined && !continues.has(cause)) remember(session);
     });
-    stopSweep ??= setTimer(sweepEvery(), sweep);
+    stopSweep ??= setTimer(sweepEvery(limits), sweep);
     return session;
   }
 
+  const endUnused = createUnusedEnds(options, remember);
   const wallOf = (time: number): number => clock.wall() - (clock.now() - time);
 
   function remember({ id, openedAt }: Session): void {
@@ -153,14 +163,14 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     session.openedBy = record.openedBy;
     session.sealedId = sealedId;
     session.survivesRestart = isDurable;
-    bySealedId.set(sealedId, add(session));
+    bySealedId.set(tailOf(sealedId), add(session));
+    sharing?.joined(record);
     return { session, record, isNew: true };
   }
 
-  function inspect(sealedId: string, route: string, principal: Principal): MaybePromise<SessionRecord | undefined> {
+  function read(sealedId: string, route: string, principal: Principal): SessionRecord | undefined {
     const record = openSessionId(seal, sealedId, route, principal.id);
-    if (record === undefined || clock.wall() - record.openedAt >= limits.ageMs) return undefined;
-    return andThen(ended.has(record), (isOver) => (isOver ? undefined : record));
+    return record === undefined || clock.wall() - record.openedAt >= limits.ageMs ? undefined : record;
   }
 
   return {
@@ -175,24 +185,27 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       const sealedId = sealSessionId(seal, { ...record, upstream: session.readUpstream() }, route, principal.id);
       session.sealedId = sealedId;
       session.survivesRestart = isDurable;
-      bySealedId.set(sealedId, session);
+      bySealedId.set(tailOf(sealedId), session);
       return sealedId;
     },
-    inspect,
-    restore: (sealedId, route, principal, inspected) =>
-      andThen(inspected ?? inspect(sealedId, route, principal), (record) =>
-        record === undefined ? undefined : revive(sealedId, record, route, principal),
-      ),
+    read,
+    restore: (sealedId, route, principal, known = read(sealedId, route, principal)) =>
+      known === undefined
+        ? undefined
+        : andThen(ended.has(known), (isOver) => (isOver ? undefined : revive(sealedId, known, route, principal))),
     get ids() {
       return [...bySealedId.values()].map(({ id }) => id);
     },
     endElsewhere: (id) => {
       sessions.get(id)?.end("the session was ended at another gateway");
     },
+    letGo: (id) => {
+      sessions.get(id)?.end("the session goes on at another gateway", "moved");
+    },
     find: (sealedId, route, principal) => {
-      const session = bySealedId.get(sealedId);
+      const session = bySealedId.get(tailOf(sealedId));
       const isTheirs = session?.route === route && session.principal.id === principal.id;
-      if (!isTheirs || session.isOver) return undefined;
+      if (!isTheirs || session.isOver || session.sealedId !== sealedId) return undefined;
       session.renew(principal);
       return session;
     },
@@ -212,15 +225,72 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   };
 }
 
+function sweepEvery({ idleMs, ageMs }: SessionLimits): number {
+  return Math.min(sweepMs, idleMs, ageMs);
+}
+
+type IdleBounds = Pick<SessionRegistryOptions, "clock" | "limits">;
+
+function isIdle({ running, lastActiveAt }: Session, { clock, limits }: IdleBounds): boolean {
+  return running === 0 && clock.now() - lastActiveAt >= limits.idleMs;
+}
+
+/** Ends sessions that are not used here. Where gateways share them, another may use them. */
+function createUnusedEnds(
+  { sharing, node, ...bounds }: Pick<SessionRegistryOptions, "sharing" | "node"> & IdleBounds,
+  remember: (session: Session) => void,
+): Readonly<Record<"idle" | "evicted", (session: Session) => void>> {
+  const sharingOf = ({ sealedId }: Session): SessionSharing | undefined =>
+    sealedId === undefined ? undefined : sharing;
+  return {
+    idle: (session) => {
+      const reason = "the session was idle";
+      const shared = sharingOf(session);
+      if (shared === undefined) session.end(reason, "idle");
+      else
+        void shared.left(session.id).then((isUsed) => {
+          if (isIdle(session, bounds)) session.end(reason, isUsed ? "moved" : "idle");
+          else shared.joined({ id: session.id, openedBy: session.openedBy ?? node });
+        });
+    },
+    evicted: (session) => {
+      const shared = sharingOf(session);
+      session.end("evicted for a newer session", shared === undefined ? "evicted" : "moved");
+      void shared?.left(session.id).then((isUsed) => {
+        if (!isUsed) remember(session);
+      });
+    },
+  };
+}
+
+/**
+ * Sessions are kept by this: ids of federations are long, come with every request, and would be hashed each time. Needed by
+ * bench federation: "call of a".
+ */
+function tailOf(sealedId: string): string {
+  return sealedId.slice(-tailLength);
+}
+
 /** Ends the longest idle session for a newer one; throws if all are busy. */
-function evict(session: Session | undefined, what: string, current: number, limit: number): void {
+function evict(
+  session: Session | undefined,
+  end: (session: Session) => void,
+  what: string,
+  current: number,
+  limit: number,
+): void {
   if (session !== undefined) {
-    session.end("evicted for a newer session", "evicted");
+    end(session);
     return;
   }
   throw new GatewayError("overloaded", `too many ${what}: ${current}, at most ${limit}, and all are busy`, {
     details: { current, limit, retryAfter: 5 },
   });
+}
+
+/** The principal with most sessions loses one first. */
+function oldestOfFullest(byPrincipal: ReadonlyMap<string, ReadonlySet<Session>>): Session | undefined {
+  return oldestIdle([...byPrincipal.values()].toSorted((a, b) => b.size - a.size)[0] ?? []);
 }
 
 /** The session idle for longest. */

@@ -3,6 +3,7 @@ import * as z from "zod";
 import type { HttpFacts, Principal, SessionContext } from "../core/exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { InFlightCounter } from "../lib/token-bucket.ts";
 import { durationField } from "../lib/duration.ts";
 import type { AnnouncedList, ClientHandshake, UpstreamSession } from "./session-record.ts";
@@ -11,13 +12,29 @@ import type { AnnouncedList, ClientHandshake, UpstreamSession } from "./session-
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
 /** Why a session ended; a metric label. */
-export type SessionEndCause = "client" | "idle" | "age" | "evicted" | "upstream" | "refused" | "reload" | "shutdown";
+export type SessionEndCause =
+  | "client"
+  | "idle"
+  | "age"
+  | "evicted"
+  | "upstream"
+  | "refused"
+  | "reload"
+  | "shutdown"
+  /** It goes on at another gateway. */
+  | "moved";
+
+/** Causes after which a session goes on in another process, with the upstream's session. */
+export const continues: ReadonlySet<SessionEndCause> = new Set(["shutdown", "moved"]);
 
 /** Causes that count as failures. */
 const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);
 
-/** So many characters of an id tell sessions apart and are no use as a credential. */
+/** How many characters of an id distinguish sessions without being usable as a credential. */
 const sessionLabelLength = 8;
+
+/** How many streams with lost calls are remembered, because a client may resume them again. */
+const maxToldLost = 64;
 
 /** The session of a legacy client with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
@@ -40,8 +57,6 @@ export class Session implements SessionContext {
   openedBy: string | undefined;
   /** Whether its id still opens after a restart, so that the upstream's session has to outlive this process. */
   survivesRestart = false;
-  /** The process whose lost calls the client has been told last. */
-  knownLost: string | undefined;
   /** Returns the upstream's session; set by the upstream binding. */
   readUpstream: () => UpstreamSession | undefined = () => undefined;
   /** The HTTP request that brought the client's last message. */
@@ -55,6 +70,7 @@ export class Session implements SessionContext {
    */
   readonly inFlight = new InFlightCounter();
   readonly #waiting = new Map<string, (response: Message) => void>();
+  #toldLost: BoundedMap<string, true> | undefined;
   readonly #onEnd = new Set<(reason: string, ending: SessionEndCause) => void>();
 
   constructor(id: string, route: string, principal: Principal, now: number) {
@@ -64,6 +80,14 @@ export class Session implements SessionContext {
     this.#principal = principal;
     this.openedAt = now;
     this.lastActiveAt = now;
+  }
+
+  /** Notes that the client learns that calls are lost; false if it already has. */
+  tellLost(calls: string): boolean {
+    this.#toldLost ??= new BoundedMap(maxToldLost);
+    if (this.#toldLost.has(calls)) return false;
+    this.#toldLost.set(calls, true);
+    return true;
   }
 
   /** Its owner, with the credentials that expire last. */

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -28,6 +28,19 @@ describe("the journal of streams", () => {
     expect(after.lostCalls("s1", "0000000a")).toEqual([idFrom(2), idFrom("two")]);
     expect(after.lostCalls("s2", "0000000a")).toEqual([idFrom(3)]);
     expect(after.lostCalls("s3", "0000000a")).toEqual([]);
+  });
+
+  it("begins a new file with every open stream when the disk was full", () => {
+    const path = folder();
+    // Writing there fails as on a full disk; a new file takes the place of the link.
+    symlinkSync("/dev/full", join(path, "streams-0000000a.log"));
+    const before = open(path, "0000000a");
+    expect(() => before.opened("s1", [idFrom(1)])).toThrow("ENOSPC");
+    before.opened("s1", [idFrom(2)]);
+    before.opened("s1", [idFrom(3)])();
+    before.opened("s1", [idFrom(4)]);
+    const lost = open(path, "0000000b").lostCalls("s1", "0000000a");
+    expect(lost).toEqual([1, 2, 4].map((id) => idFrom(id)));
   });
 
   it.each(["0000000b", "0000000c", "../../etc/passwd", ""])("knows nothing of other nodes: %j", (node) => {

@@ -5,8 +5,8 @@ import { ownerOnly } from "../lib/keys/private-file.ts";
 import { idFrom, type RequestId } from "../protocol/message.ts";
 
 /**
- * Notes which calls are being answered by streams, for the process that comes after this one: a client that resumes such
- * a stream is told that the answer is lost, instead of waiting for it.
+ * Notes which calls are being answered by streams, for the next process: a client that resumes such a stream gets an
+ * error instead of waiting for an answer that is lost.
  */
 export interface StreamJournal {
   /** Notes a stream; the returned function notes its end. */
@@ -36,15 +36,32 @@ export function openStreamJournal(folder: string, node: string, wall: () => numb
   let last = 0;
   let bytes = 0;
   let handle = openSync(file, "w", ownerOnly);
+  /** Whether a full disk may have taken a part of a line. */
+  let isTorn = false;
 
   function write(text: string): void {
-    bytes += writeSync(handle, text);
-    if (bytes <= maxBytes) return;
+    if (!isTorn) {
+      isTorn = true;
+      bytes += writeAll(handle, text);
+      isTorn = false;
+    }
+    if (bytes > maxBytes || isTorn) rewrite();
+  }
+
+  /** Begins a new file with the open streams. */
+  function rewrite(): void {
     const next = `${file}.new`;
+    const opened = openSync(next, "w", ownerOnly);
+    try {
+      bytes = writeAll(opened, [...open.values()].join(""));
+      renameSync(next, file);
+    } catch (error) {
+      closeSync(opened);
+      throw error;
+    }
     closeSync(handle);
-    handle = openSync(next, "w", ownerOnly);
-    bytes = writeSync(handle, [...open.values()].join(""));
-    renameSync(next, file);
+    handle = opened;
+    isTorn = false;
   }
 
   return {
@@ -72,6 +89,12 @@ export function openStreamJournal(folder: string, node: string, wall: () => numb
   };
 }
 
+function writeAll(handle: number, text: string): number {
+  const length = Buffer.byteLength(text);
+  if (writeSync(handle, text) < length) throw new Error("the disk is full");
+  return length;
+}
+
 type Line = readonly [number: number, session: string, keys: readonly string[]];
 
 /** The streams in a journal that have not ended. */
@@ -94,10 +117,10 @@ function readJournal(file: string): readonly Line[] {
   return [...open.values()];
 }
 
-/** Ids beyond double precision are left out: they are not ids that clients count with. */
-function idFromKey(key: string): readonly RequestId[] {
+/** The id with a key, for ids of clients that count. Ids beyond double precision are left out: they are not ids that clients count with. */
+export function idFromKey(key: string): readonly RequestId[] {
   if (key.startsWith("s:")) return [idFrom(key.slice(2))];
-  const number = Number(key.slice(2));
+  const number = key.startsWith("n:") ? Number(key.slice(2)) : Number.NaN;
   return Number.isSafeInteger(number) ? [idFrom(number)] : [];
 }
 

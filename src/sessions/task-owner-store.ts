@@ -1,9 +1,9 @@
 import { join } from "node:path";
 
 import { makePrivate } from "../lib/keys/private-file.ts";
-import { Database } from "../lib/sqlite.ts";
+import { openDatabase } from "../lib/lazy-modules.ts";
 
-/** Remembers who started a task, for the process after this one. */
+/** Remembers who started a task, for the next process. */
 export interface TaskOwnerStore {
   get(task: string): string | undefined;
   /** Remembers an owner until a wall time in milliseconds. */
@@ -22,7 +22,7 @@ const cleanUpEvery = 1000;
 /** Opens the store in a folder. Several processes may use one folder. */
 export function openTaskOwnerStore(folder: string, wall: () => number): OpenTaskOwnerStore {
   const file = join(folder, "tasks.sqlite");
-  const database = new Database(file);
+  const database = openDatabase(file);
   database.exec(`
     PRAGMA busy_timeout = 2000;
     PRAGMA journal_mode = WAL;

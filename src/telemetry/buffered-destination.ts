@@ -3,21 +3,25 @@ import { writeSync } from "node:fs";
 
 import type { LogDestination } from "./log.ts";
 
-/** What a buffered destination may be told. */
+/** Options of a buffered destination. */
 export interface BufferedDestinationOptions {
   /** Characters after which lines are written at once; 0 writes every line at once. */
   readonly flushAtLength?: number;
   /** Most characters that wait for a reader; lines beyond that are dropped. */
   readonly maxLength?: number;
+  /** Whether other processes write to it too: lines are then written whole, as far as a pipe allows it. */
+  readonly isShared?: boolean;
   /** Lines are written again after some were dropped. */
   readonly onResumed?: (dropped: number) => void;
   /** Writes bytes and says how many; throws as `writeSync` does. */
   readonly write?: (bytes: Buffer) => number;
 }
 
-const defaultFlushAtLength = 8 * 1024;
+const defaultFlushAtLength = 32 * 1024;
 const defaultMaxLength = 1024 * 1024;
 const flushAfterMs = 100;
+/** What a pipe takes at once or not at all: PIPE_BUF of Linux. */
+const wholeBytes = 4096;
 /** How long the end of the process waits for a reader that takes nothing, and for one that takes something now and then. */
 const lastFlushMs = { idle: 1000, all: 5000 };
 const pauseMs = 10;
@@ -34,6 +38,7 @@ export class BufferedDestination implements LogDestination {
   readonly #flushAtLength: number;
   readonly #maxLength: number;
   readonly #onResumed: ((dropped: number) => void) | undefined;
+  readonly #isShared: boolean;
   #lines = "";
   /** What is being written; the rest of it after a part was accepted. */
   #rest: Buffer | undefined;
@@ -51,6 +56,7 @@ export class BufferedDestination implements LogDestination {
     this.#flushAtLength = options.flushAtLength ?? defaultFlushAtLength;
     this.#maxLength = options.maxLength ?? defaultMaxLength;
     this.#onResumed = options.onResumed;
+    this.#isShared = options.isShared ?? false;
     flushAtExit(this);
   }
 
@@ -107,7 +113,7 @@ export class BufferedDestination implements LogDestination {
         this.#lines = "";
       }
       try {
-        const written = this.#write(this.#rest);
+        const written = this.#write(this.#isShared ? wholeLines(this.#rest) : this.#rest);
         if (this.#isBlocked) this.#tookAt = performance.now();
         this.#rest = written < this.#rest.length ? this.#rest.subarray(written) : undefined;
       } catch (error) {
@@ -120,6 +126,14 @@ export class BufferedDestination implements LogDestination {
       }
     }
   }
+}
+
+/** The lines at the beginning that a pipe takes at once; at least one. */
+function wholeLines(bytes: Buffer): Buffer {
+  if (bytes.length <= wholeBytes) return bytes;
+  const fitting = bytes.lastIndexOf("\n", wholeBytes - 1);
+  const end = fitting < 0 ? bytes.indexOf("\n") : fitting;
+  return end < 0 ? bytes : bytes.subarray(0, end + 1);
 }
 
 /** All of a process, which has one logger or a few; their last lines are written when it exits. */

@@ -78,18 +78,22 @@ export interface LogOptions {
   readonly redact?: (line: string) => string;
   /** Milliseconds since 1970. */
   readonly wall?: () => number;
+  /** Which of several processes with one standard error this is; on every line. */
+  readonly worker?: number | undefined;
 }
 
 const standardError = 2;
 
 /** Makes the logger of a process. */
 export function createLogger(options: LogOptions): RootLogger {
-  const { level, pretty, color = false, redact, wall = systemClock.wall } = options;
+  const { level, pretty, color = false, redact, wall = systemClock.wall, worker } = options;
+  const workerMember = worker === undefined ? "" : `,"worker":${worker}`;
   const buffered =
     options.destination === undefined
       ? new BufferedDestination(openStandardError(), {
           // People want to see a line when it is written.
           ...(pretty ? { flushAtLength: 0 } : {}),
+          isShared: worker !== undefined,
           onResumed: (dropped) => {
             root.warn({ dropped }, "dropped log lines that could not be written");
           },
@@ -114,7 +118,7 @@ export function createLogger(options: LogOptions): RootLogger {
   const root = pino(
     {
       level,
-      base: null,
+      base: worker === undefined ? null : { worker },
       messageKey: "msg",
       serializers: {},
       timestamp,
@@ -130,7 +134,7 @@ export function createLogger(options: LogOptions): RootLogger {
     preformatted: {
       redact: (text: string) => (redact === undefined ? text : String(JSON.parse(redact(JSON.stringify(text))))),
       info: (members: string) => {
-        const line = `{"level":"info"${timestamp()}${members}}\n`;
+        const line = `{"level":"info"${timestamp()}${workerMember}${members}}\n`;
         target?.write(pretty ? formatLogLine(line, { color }) : line);
       },
     },

@@ -146,6 +146,11 @@ export const metricDefinitions = {
   ),
   eventStoreBytes: gauge("headgate_event_store_bytes", [], "Bytes of events stored for stream resumption."),
   peers: gauge("headgate_peers", [], "Other gateways that are alive and share this one's sessions."),
+  peersWithOtherConfig: gauge(
+    "headgate_peers_with_other_configuration",
+    [],
+    "Other gateways whose configuration or drift lock differs from this one's.",
+  ),
   forwarded: counter(
     "headgate_forwarded_requests_total",
     ["route"],

@@ -46,9 +46,14 @@ export interface Registry<D extends Definitions> {
   readonly metrics: { readonly [Key in keyof D]: MetricOf<D[Key]> };
   /** Called before each exposition, to set values that are read rather than counted; returns how to stop. */
   readonly onCollect: (callback: () => void) => () => void;
-  /** All metrics as text. Default: `prometheus`. */
-  readonly text: (format?: ExpositionFormat) => string;
+  /** All metrics as text. Default: `prometheus`. Those of other processes of this gateway are added. */
+  readonly text: (format?: ExpositionFormat, others?: readonly MetricSamples[]) => string;
+  /** All metrics as values, for another process. */
+  readonly samples: () => MetricSamples;
 }
+
+/** The lines of each metric, by its name. */
+export type MetricSamples = Readonly<Record<string, readonly Sample[]>>;
 
 /** The metrics of a gateway. */
 export type Metrics = Registry<typeof metricDefinitions>;
@@ -71,9 +76,18 @@ export function createRegistry<const D extends Definitions>(definitions: D): Reg
         collectors.delete(callback);
       };
     },
-    text: (format = "prometheus") => {
+    samples: () => {
       for (const collect of collectors) collect();
-      const all = families.map(([, family]) => family.text(format)).join("");
+      return Object.fromEntries(families.map(([, { definition, samples }]) => [definition.name, samples()]));
+    },
+    text: (format = "prometheus", others = []) => {
+      for (const collect of collectors) collect();
+      const all = families
+        .map(([, { definition, samples }]) => {
+          const ofOthers = others.map(({ [definition.name]: theirs = [] }) => theirs);
+          return formatMetric(definition, joinSamples(definition, [samples(), ...ofOthers]), format);
+        })
+        .join("");
       return format === "openmetrics" ? `${all}# EOF\n` : all;
     },
   };
@@ -117,10 +131,8 @@ function createFamily(definition: MetricDefinition) {
         if (fits) entries.delete(key);
       }
     },
-    text(format: ExpositionFormat): string {
-      const samples = [...entries.values()].flatMap(({ labels, child }) => child.samples(labels));
-      return formatMetric(definition, samples, format);
-    },
+    definition,
+    samples: (): readonly Sample[] => [...entries.values()].flatMap(({ labels, child }) => child.samples(labels)),
   };
 }
 
@@ -194,18 +206,65 @@ export const expositionTypes: Readonly<Record<ExpositionFormat, string>> = {
 };
 
 /** One observed value, and its trace. */
-interface Exemplar {
+export interface Exemplar {
   readonly traceId: string;
   readonly spanId: string;
   readonly value: number;
 }
 
 /** One line of a metric; its labels are formatted. */
-interface Sample {
+export interface Sample {
   readonly suffix?: string;
   readonly labels: string;
   readonly value: number;
   readonly exemplar?: Exemplar | undefined;
+}
+
+/** Gauges that have no meaning as a sum over the processes of a gateway. */
+const notSummed: Readonly<Record<string, (...values: number[]) => number>> = {
+  ping_authorize_circuit_breaker_state: Math.max,
+  headgate_policy_breaker_open: Math.max,
+  headgate_peers: Math.max,
+  headgate_peers_with_other_configuration: Math.max,
+  process_start_time_seconds: Math.min,
+  process_uptime_seconds: Math.max,
+  nodejs_eventloop_lag_mean_seconds: Math.max,
+  nodejs_eventloop_lag_p99_seconds: Math.max,
+  nodejs_eventloop_lag_max_seconds: Math.max,
+};
+
+/** The samples of one metric in several processes, as one. */
+function joinSamples({ name }: MetricDefinition, all: readonly (readonly Sample[])[]): Iterable<Sample> {
+  const [own = [], ...others] = all;
+  if (others.length === 0) return own;
+  const join = notSummed[name] ?? ((one: number, other: number) => one + other);
+  const joined = new Map<string, Sample>();
+  for (const sample of all.flat()) {
+    const key = `${sample.suffix ?? ""}{${sample.labels}`;
+    const known = joined.get(key);
+    joined.set(key, known === undefined ? sample : { ...sample, value: join(known.value, sample.value) });
+  }
+  // Buckets of one histogram stay together, whichever process has it.
+  return joined.values();
+}
+
+/** The rest of a process that has ended: its counters stay in the sums, its gauges do not. */
+export function endedSamples(samples: MetricSamples): MetricSamples {
+  const gauges = new Set(
+    Object.values(metricDefinitions).flatMap(({ type, name }) => (type === "gauge" ? [name] : [])),
+  );
+  return Object.fromEntries(Object.entries(samples).filter(([name]) => !gauges.has(name)));
+}
+
+/** Adds the counts of processes that have ended, so that their number does not matter. */
+export function addSamples(one: MetricSamples, other: MetricSamples): MetricSamples {
+  const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions);
+  return Object.fromEntries(
+    definitions.map((definition) => {
+      const { name } = definition;
+      return [name, [...joinSamples(definition, [one[name] ?? [], other[name] ?? []])]];
+    }),
+  );
 }
 
 /** A metric with its samples, each on a line of its own. OpenMetrics names counters without their `_total`. */

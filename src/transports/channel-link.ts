@@ -1,12 +1,12 @@
 import type { Exchange, TransportContext } from "../core/exchange.ts";
 import { noReply, type Reply } from "../core/pipeline.ts";
 import { GatewayError } from "../errors.ts";
-import { createSerialQueue, type SerialQueue } from "./serial-queue.ts";
 import { type ClientIdRewriter, createIdRewriter, type IdRewriter } from "../protocol/ids/id-rewriter.ts";
 import { type Message, messageBytes, type ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
-import { parse } from "../protocol/parse.ts";
+import { parseSingle } from "../protocol/parse.ts";
 import { type Era, newestLegacy, newestModern, type Revision } from "../protocol/revisions.ts";
+import { describeInvalid } from "./invalid-message.ts";
 import {
   cancelledError,
   cancelledNotification,
@@ -129,9 +129,13 @@ export class PendingReplies {
 
   /** Ends the wait for a key; false if nothing waits for it. */
   settle(key: string | undefined, outcome: Reply | GatewayError): boolean {
-    const pending = key === undefined ? undefined : this.#pending.get(key);
+    const pending = this.get(key);
     pending?.settle(outcome);
     return pending !== undefined;
+  }
+
+  get(key: string | undefined): PendingReply | undefined {
+    return key === undefined ? undefined : this.#pending.get(key);
   }
 
   rejectAll(error: GatewayError): void {
@@ -186,12 +190,8 @@ class ChannelLink implements UpstreamLink {
     this.#revision = options.era === "modern" ? newestModern : newestLegacy;
     this.#queue = createSerialQueue(this.#report);
     this.#channel = new LazyChannel(open, {
-      message: (bytes) => {
-        this.#receive(bytes);
-      },
-      malformed: (bytes, reason) => {
-        events.malformed(bytes, reason, undefined, options.context(this.incarnation));
-      },
+      message: (bytes) => this.#receive(bytes),
+      malformed: (bytes, reason) => events.malformed(bytes, reason, undefined, options.context(this.incarnation)),
       closed: (error) => {
         this.#pending.rejectAll(error);
         events.closed(error);
@@ -206,20 +206,18 @@ class ChannelLink implements UpstreamLink {
   async request(exchange: Exchange): Promise<Reply> {
     const { message, cancellation } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have responses");
-    const channel = await this.#ready();
+    await this.#ready();
     if (cancellation.reason !== undefined) throw cancelledError(cancellation.reason);
     const key = this.#ids === undefined ? message.id.key : exchange.id;
     let idScope: ClientIdRewriter | undefined;
     const pending = this.#pending.add(key, exchange, () => {
       const notification = rewriteIds(cancelledNotification(exchange), idScope);
-      if (notification !== undefined) send(channel, notification).catch(this.#report);
+      if (notification !== undefined) this.#channel.write(notification).catch(this.#report);
     });
     idScope = this.#ids?.join(pending);
     const sent = rewriteIds(message, idScope);
     if (sent !== undefined) {
-      send(channel, sent).catch((error: unknown) => {
-        pending.settle(GatewayError.from(error));
-      });
+      this.#channel.write(sent).catch((error: unknown) => pending.settle(GatewayError.from(error)));
     }
     try {
       return await pending.reply;
@@ -229,7 +227,8 @@ class ChannelLink implements UpstreamLink {
   }
 
   async send(exchange: Exchange): Promise<Reply> {
-    await send(await this.#ready(), exchange.message);
+    await this.#ready();
+    await this.#channel.write(exchange.message);
     return noReply;
   }
 
@@ -253,25 +252,33 @@ class ChannelLink implements UpstreamLink {
     return true;
   }
 
-  async #ready(): Promise<Channel> {
+  async #ready(): Promise<void> {
     if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    return this.#channel.ready();
+    await this.#channel.ready();
   }
 
-  readonly #report = (error: unknown): void => {
-    this.#events.error(GatewayError.from(error));
-  };
+  readonly #report = (error: unknown): void => this.#events.error(GatewayError.from(error));
 
   #receive(bytes: Buffer): void {
-    const outcome = parse(bytes, { revision: this.#revision, mode: "enforce", limits: this.#options.limits });
-    if (outcome.ok && outcome.form === "single") this.#queue(() => this.#deliver(outcome.message));
-    else
-      this.#events.malformed(
-        bytes,
-        "not a message of the protocol",
-        undefined,
-        this.#options.context(this.incarnation),
-      );
+    const { limits, context } = this.#options;
+    const parsing = { revision: this.#revision, mode: "enforce", limits } as const;
+    const message = parseSingle(bytes, parsing);
+    if (message !== undefined) {
+      this.#queue(() => this.#deliver(message));
+      return;
+    }
+    const { reason, response } = describeInvalid(bytes, parsing);
+    const pending = response === undefined ? undefined : this.#pendingOf(response.withId);
+    this.#events.malformed(bytes, reason, pending?.exchange, context(this.incarnation));
+    // After the messages that came before it.
+    if (response !== undefined && pending !== undefined) this.#queue(() => pending.settle(response.error));
+  }
+
+  /** The request that a response ends. */
+  #pendingOf(response: Message): PendingReply | undefined {
+    if (this.#ids === undefined) return this.#pending.get(response.id?.key);
+    const restored = this.#ids.restore(response);
+    return restored.type === "owned" ? restored.owner : undefined;
   }
 
   #deliver(message: Message): void | Promise<void> {
@@ -296,13 +303,41 @@ class ChannelLink implements UpstreamLink {
   }
 }
 
-async function send(channel: Channel, message: Message): Promise<void> {
-  await channel.send(messageBytes(message));
-}
-
 /** The message with the ids of the channel; undefined if it refers to a request that has ended. */
 function rewriteIds(message: Message | undefined, idScope: ClientIdRewriter | undefined): Message | undefined {
   if (idScope === undefined || message === undefined) return message;
   const outcome = idScope.rewrite(message);
   return outcome.ok ? outcome.message : undefined;
+}
+
+/** Runs tasks one after the other, in order. */
+export type SerialQueue = (work: () => void | Promise<void>) => void;
+
+/** Creates a queue. A synchronous task runs at once if the queue is empty; errors are reported and do not stop it. */
+export function createSerialQueue(failed: (error: unknown) => void): SerialQueue {
+  /** The end of the last task that is still running. */
+  let last: Promise<void> | undefined;
+  return (work) => {
+    let pending: Promise<void>;
+    if (last === undefined) {
+      const begun = startTask(work, failed);
+      if (begun === undefined) return;
+      pending = begun;
+    } else {
+      pending = last.then(work);
+    }
+    const turn = pending.catch(failed).then(() => {
+      if (last === turn) last = undefined;
+    });
+    last = turn;
+  };
+}
+
+function startTask(work: () => void | Promise<void>, failed: (error: unknown) => void): void | Promise<void> {
+  try {
+    return work();
+  } catch (error) {
+    failed(error);
+    return undefined;
+  }
 }

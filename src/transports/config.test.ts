@@ -2,7 +2,7 @@ import { McpServer } from "@modelcontextprotocol/server";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 
-import { headerName } from "../lib/header-name.ts";
+import { headerName } from "../lib/text/header-name.ts";
 import { createUpstreamConfig, type ServerFactory } from "./config.ts";
 
 const upstream = createUpstreamConfig(z.undefined());

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { durationField } from "../lib/duration.ts";
-import { headerName } from "../lib/header-name.ts";
+import { headerName } from "../lib/text/header-name.ts";
 
 /** An in-process server; the `McpServer` of the official SDK is one. */
 export interface McpServerLike {
@@ -25,15 +25,13 @@ const era = z
   .default("auto")
   .describe("MCP era of the upstream: `legacy` up to 2025-11-25, `modern` from 2026-07-28. `auto` detects it.");
 
+const path = z.string().min(1).optional();
+
 const clientTls = z
   .strictObject({
-    caFile: z
-      .string()
-      .min(1)
-      .optional()
-      .describe("PEM file with the CA certificates to trust instead of the system's."),
-    certFile: z.string().min(1).optional().describe("PEM file with the client certificate."),
-    keyFile: z.string().min(1).optional().describe("PEM file with the private key of the client certificate."),
+    caFile: path.describe("PEM file with the CA certificates to trust instead of the system's."),
+    certFile: path.describe("PEM file with the client certificate."),
+    keyFile: path.describe("PEM file with the private key of the client certificate."),
     insecure: z.boolean().default(false).describe("Accept any certificate of the upstream. For tests only."),
   })
   .refine(({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined), {
@@ -87,7 +85,7 @@ export function createUpstreamForms<Credentials extends z.ZodType>(credentials: 
       .describe(
         "Environment variables of the program. Inherited are PATH, HOME and the like, proxies and certificates (`HTTPS_PROXY`, `NODE_EXTRA_CA_CERTS`, …) and settings of npm, pip and uv, except what looks like a secret.",
       ),
-    cwd: z.string().min(1).optional().describe("Working directory. Default: that of the gateway."),
+    cwd: path.describe("Working directory. Default: that of the gateway."),
     sharing: z
       .enum(["session", "principal", "shared"])
       .default("session")
@@ -95,9 +93,7 @@ export function createUpstreamForms<Credentials extends z.ZodType>(credentials: 
     maxChildren: z.int().min(1).max(10_000).default(16).describe("Maximum number of processes of this route."),
     era,
   });
-  const demo = z.strictObject({
-    demo: z.literal(true).describe("Run the built-in demo server."),
-  });
+  const demo = z.strictObject({ demo: z.literal(true).describe("Run the built-in demo server.") });
   const recordings = z.strictObject({
     recordings: z
       .literal(true)
@@ -130,12 +126,20 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(credentials:
 }
 
 function checkUrl(text: string, context: z.RefinementCtx): void {
-  const problem = URL.canParse(text) ? problemOfUrl(new URL(text)) : "is not a URL";
+  const problem = URL.canParse(text) ? problemOfUrl(new URL(text)) : describeBadUrl(text);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
 }
 
+function describeBadUrl(text: string): string {
+  const variable = /^\$(?<name>[A-Z_a-z]\w*)/u.exec(text)?.groups?.["name"];
+  if (variable !== undefined) return `is not a URL; write \`\${env:${variable}}\` to read an environment variable`;
+  if (/^https?:/iu.test(text)) return "is not a URL such as `https://mcp.example.com/mcp`; check its host and port";
+  return "is not a URL; begin it with `http://` or `https://`";
+}
+
 function problemOfUrl(url: URL): string | undefined {
-  if (url.protocol !== "http:" && url.protocol !== "https:") return "is not an http or https URL";
+  if (url.protocol !== "http:" && url.protocol !== "https:")
+    return "is not an http or https URL; begin it with `http://` or `https://`";
   if (url.username !== "" || url.password !== "") return "contains credentials; put them in `headers`";
   return url.hash === "" ? undefined : "has a fragment, which is never sent";
 }

@@ -19,15 +19,11 @@ export async function openInProcessChannel(
   const transport = new InProcessTransport(events);
   const handle = serveStdio(factory, {
     transport,
-    onerror: (error) => {
-      events.malformed(Buffer.from(error.message), "the server reported an error");
-    },
+    onerror: (error) => events.malformed(Buffer.from(error.message), "the server reported an error"),
   });
   return {
     incarnation: newId(),
-    send: (message) => {
-      transport.receive(message);
-    },
+    send: (message) => transport.receive(message),
     close: async () => {
       await handle.close();
     },
@@ -63,9 +59,7 @@ class InProcessTransport implements Transport {
 
   /** Delivers a message to the server. It has been parsed before, so it is a JSON-RPC message. */
   receive(bytes: Buffer): void {
-    if (this.#isClosed) {
-      throw new GatewayError("upstream_unreachable", "the in-process server has been closed");
-    }
+    if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the in-process server has been closed");
     this.onmessage?.(JSON.parse(bytes.toString()) as JSONRPCMessage);
   }
 }

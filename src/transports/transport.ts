@@ -1,9 +1,16 @@
-import type { CancelReason } from "../core/cancellation.ts";
-import type { CredentialHeaders, CredentialProvider, Exchange, Principal, TransportContext } from "../core/exchange.ts";
+import type { Cancellation, CancelReason } from "../core/cancellation.ts";
+import type {
+  CredentialHeaders,
+  CredentialProvider,
+  Exchange,
+  Principal,
+  SetTimer,
+  TransportContext,
+} from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
+import { createNotification } from "../core/synthesize.ts";
 import { GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
-import { parseText } from "../protocol/parse.ts";
 import type { Revision } from "../protocol/revisions.ts";
 
 /** What a link reports besides the responses to its requests. */
@@ -63,8 +70,8 @@ export interface UpstreamLink {
    */
   listen(): void | Promise<void>;
   /**
-   * Goes on with a session that the upstream opened for another process. False if this link cannot: then the session
-   * begins anew with a handshake.
+   * Continues a session that the upstream opened for another process. False if this link cannot: then the session
+   * starts over with a handshake.
    */
   resume?(session: ResumedSession): boolean;
   /**
@@ -98,12 +105,8 @@ export function requestWithCallback(link: UpstreamLink, exchange: Exchange, call
 /** Reports the outcome of a promise to a callback. */
 export function settleCallback(outcome: Promise<Reply>, callback: ReplyCallback): void {
   outcome.then(
-    (reply) => {
-      callback.resolve(reply);
-    },
-    (error: unknown) => {
-      callback.reject(GatewayError.from(error));
-    },
+    (reply) => callback.resolve(reply),
+    (error: unknown) => callback.reject(GatewayError.from(error)),
   );
 }
 
@@ -147,13 +150,11 @@ export function cancelledError(reason: CancelReason): GatewayError {
 
 /** The notification that cancels a request at the upstream; undefined if the request cannot be cancelled. */
 export function cancelledNotification(exchange: Exchange): Message | undefined {
-  const { message, revision, cancellation } = exchange;
+  const { message, cancellation } = exchange;
   // MCP, Cancellation: `initialize` must not be cancelled.
   if (message.id === undefined || message.method === "initialize") return undefined;
   const params = `{"requestId":${message.id.json},"reason":"${cancellation.reason ?? "cancelled"}"}`;
-  const text = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`;
-  const outcome = parseText(text, { revision, mode: "enforce" });
-  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return createNotification("notifications/cancelled", params);
 }
 
 /**
@@ -161,10 +162,11 @@ export function cancelledNotification(exchange: Exchange): Message | undefined {
  * can be obtained; a second 401 is reported.
  */
 export async function sendWithCredentials<Result>(
-  credentials: CredentialProvider,
+  credentials: CredentialProvider | undefined,
   principal: Principal,
   send: (headers: CredentialHeaders) => Promise<Result>,
 ): Promise<Result> {
+  if (credentials === undefined) return send({});
   const headers = await credentials.headersFor(principal);
   try {
     return await send(headers);
@@ -176,4 +178,23 @@ export async function sendWithCredentials<Result>(
 
 function isUnauthorized(error: unknown): boolean {
   return error instanceof GatewayError && error.details?.["upstreamStatus"] === 401;
+}
+
+/** Waits for a promise that others may share; rejects on cancellation. */
+export function untilCancelled<Value>(cancellation: Cancellation, promise: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const off = cancellation.onCancel((reason) => reject(cancelledError(reason)));
+    void promise.then(resolve, reject).finally(off);
+  });
+}
+
+/** Waits some milliseconds; rejects on cancellation. */
+export function delayUnlessCancelled(
+  cancellation: Cancellation,
+  milliseconds: number,
+  setTimer: SetTimer,
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = setTimer(milliseconds, resolve);
+  return untilCancelled(cancellation, promise).finally(stop);
 }

@@ -5,7 +5,7 @@ import { factsOf, sendRaw } from "./http-client.ts";
 import { httpAttempts, type HttpFacts } from "./http.ts";
 import { type Intruder, intruders } from "./intruders.ts";
 import { kindAttempts } from "./kinds.ts";
-import { callOf, kindMessage, type MessageAttempt, messageAttempts } from "./messages.ts";
+import { callOf, kindMessage, type MessageAttempt, messageAttempts, searchAttempts } from "./messages.ts";
 import { argumentProviders } from "./providers.ts";
 import { type Guard, guards } from "./guards.ts";
 import { servedBy, type Vault, vaults } from "./upstreams.ts";
@@ -14,6 +14,11 @@ import { filterAttempts, listenAttempt, uriAttempts } from "./uris.ts";
 
 /** Every attempt by a message alone, in the order in which they are made. */
 export const corpus: readonly MessageAttempt[] = [...messageAttempts, ...filterAttempts, ...uriAttempts];
+
+/** Every attempt at a server. */
+export function attemptsAt({ amongOthers }: Vault): readonly MessageAttempt[] {
+  return amongOthers === "renamed and searched" ? [...corpus, ...searchAttempts] : corpus;
+}
 
 /** One client, one server and one provider between them. */
 export interface Lane {
@@ -34,7 +39,7 @@ export interface LaneResult {
 export async function attemptAll(intruder: Intruder, vault: Vault): Promise<readonly string[]> {
   // It opens a stream that stays open, so it is not waited for; everything else comes behind it.
   void intruder.send(listenAttempt.text(intruder.era)).catch(() => {});
-  return record(vault, corpus, ({ text }) => intruder.send(text(intruder.era)));
+  return record(vault, attemptsAt(vault), ({ text }) => intruder.send(text(intruder.era)));
 }
 
 async function record<Attempt extends { readonly name: string }>(
@@ -92,7 +97,10 @@ const messageLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider,
         const last = await intruder.callOpen();
         const late = (await vault.reached()).slice(through.length).map((what) => `late: ${what}`);
         const lost = last.includes("shut") ? [] : [`the open call is not answered: ${last}`];
-        return { attempts: corpus.length + 1, through: [...countedBy(guard, [...through, ...late]), ...lost] };
+        return {
+          attempts: attemptsAt(vault).length + 1,
+          through: [...countedBy(guard, [...through, ...late]), ...lost],
+        };
       },
     })),
   ),

@@ -338,6 +338,16 @@ export const messageAttempts: readonly MessageAttempt[] = [
   ...vendors,
 ];
 
+/** A call as a whole, and its parameters. */
+const callForm = /^\{"jsonrpc":"2\.0","id":7,"method":"tools\/call","params":\{(?<params>(?:(?!"params").)*)\}\}$/su;
+
+/** The same calls by the tool that calls others, where tools are found by searching. */
+export const searchAttempts: readonly MessageAttempt[] = messageAttempts.flatMap(({ name, text }) => {
+  const written = text("legacy");
+  const params = typeof written === "string" ? callForm.exec(written)?.groups?.["params"] : undefined;
+  return params === undefined ? [] : [{ name: `by call_tool: ${name}`, text: callOf("call_tool", `{${params}}`) }];
+});
+
 /** The attempt that anybody would make first. */
 export const plainAttempt: MessageAttempt = { name: "the plain call", text: named(closed.tool) };
 

@@ -11,14 +11,14 @@ import { createMcpHandler } from "@modelcontextprotocol/server";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createLegacySessions } from "../fixtures/everything/legacy-sessions.ts";
 import { createToolServer } from "../support/tool-server.ts";
-import { createVault } from "./vault.ts";
+import { closed, createVault, open } from "./vault.ts";
 import { trespassIn } from "./wire.ts";
 
 /** A vault behind the gateway. */
 export interface Vault extends AsyncDisposable {
   readonly upstream: NonNullable<ConfigInput["upstream"]>;
-  /** Whether another server stands beside it, behind the same endpoint. */
-  readonly isAmongOthers?: true;
+  /** Where another server stands beside it, behind the same endpoint: how its tools are offered there. */
+  readonly amongOthers?: "by its own names" | "renamed" | "renamed and searched";
   /** Everything that reached it and had no business there, and every closed thing that was used. */
   readonly reached: () => Promise<readonly string[]>;
 }
@@ -30,17 +30,28 @@ export const vaults = {
   "legacy on stdio": () => onStdio("legacy"),
   "modern on stdio": () => onStdio("modern"),
   "in process": async () => inProcess(),
-  "legacy among others": async () => ({ ...(await overHttp("legacy")), isAmongOthers: true as const }),
-  "modern among others": async () => ({ ...(await overHttp("modern")), isAmongOthers: true as const }),
+  "legacy among others": async () => ({ ...(await overHttp("legacy")), amongOthers: "by its own names" }),
+  "modern among others": async () => ({ ...(await overHttp("modern")), amongOthers: "by its own names" }),
+  "legacy, renamed": async () => ({ ...(await overHttp("legacy")), amongOthers: "renamed" }),
+  "modern, searched": async () => ({ ...(await overHttp("modern")), amongOthers: "renamed and searched" }),
 } satisfies Readonly<Record<string, () => Promise<Vault>>>;
 
-/** What is behind the gateway: the vault, or the vault under its own names and a server beside it. */
-export function servedBy({ upstream, isAmongOthers }: Vault): ConfigInput {
-  if (isAmongOthers === undefined) return { upstream };
+/** What is behind the gateway: the vault, or the vault and a server beside it. */
+export function servedBy({ upstream, amongOthers }: Vault): ConfigInput {
+  if (amongOthers === undefined) return { upstream };
   const beside = { server: () => createToolServer({ name: "beside", tools: ["look"], resources: ["beside://all"] }) };
   // A client on stdio waits for nothing, and a URI that nobody lists is tried at both servers.
   const limits = { requestsPerPrincipal: 2000, requests: 4000 };
-  return { limits, routes: { vault: { upstreams: { vault: { ...upstream, prefix: "" }, beside } } } };
+  const prefix = amongOthers === "by its own names" ? "" : "vault";
+  const upstreams = { vault: { ...upstream, prefix }, beside };
+  if (prefix === "") return { limits, routes: { vault: { upstreams } } };
+  const tools = {
+    [`${prefix}__${open.tool}`]: { name: open.tool, arguments: { as: { fixed: '"guest"' } } },
+    [`${prefix}__${closed.tool}`]: { name: closed.tool, arguments: { code: { default: "1234" } } },
+  };
+  const everything = { tools: ["*"], prompts: ["*"], resources: ["*"], when: "true", discovery: "search" as const };
+  const views = amongOthers === "renamed" ? {} : { everything };
+  return { limits, routes: { vault: { upstreams, overrides: { tools }, views } } };
 }
 
 async function overHttp(era: "legacy" | "modern"): Promise<Vault> {

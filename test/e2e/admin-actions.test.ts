@@ -57,8 +57,8 @@ describe("the policy bench of the admin API", () => {
     ["/policy/replay", { route: "default", text: 5 }, 400],
     ["/policy/explain", { route: "default", method: 5 }, 400],
     ["/policy/explain", { route: "default", method: "tools/call", text: "rules: 5" }, 422],
-    ["/drift/approve", { route: "default", keys: ["tool add"], reason: "x" }, 404],
-    ["/drift/approve", { route: "default", keys: [], reason: "x" }, 400],
+    ["/drift/approve", { route: "default", definitions: [{ key: "tool add", digest: "x" }], reason: "x" }, 404],
+    ["/drift/approve", { route: "default", definitions: [], reason: "x" }, 400],
     ["/playground/offers", { route: "__proto__" }, 404],
     ["/playground/calls", { route: "default", method: "initialize", params: {} }, 400],
     ["/playground/calls/none/answers", { question: "1", action: "accept" }, 404],
@@ -81,17 +81,33 @@ describe("drift in the admin API", () => {
     await client.sdk.listTools();
     const drifts = await eventually(async () => {
       const { json } = await admin.ask("/drift");
-      const [route] = (json as { routes: { drifts: { key: string; type: string }[] }[] }).routes;
+      const [route] = (json as { routes: { drifts: { key: string; type: string; digest: string }[] }[] }).routes;
       expect(route?.drifts).toContainEqual(expect.objectContaining({ key: "tool add", type: "added" }));
       return route?.drifts ?? [];
     });
-    const body = { route: "default", keys: ["tool add"], reason: "read and found harmless" };
-    expect(await admin.send("/drift/approve", body)).toMatchObject({ status: 200, json: { approved: 1 } });
+    const send = (...definitions: readonly { readonly key: string; readonly digest: string }[]) =>
+      admin.send("/drift/approve", { route: "default", definitions, reason: "read and found harmless" });
+    const [add, other] = ["tool add", "tool book_berth"].map((key) => {
+      const digest = drifts.find((one) => one.key === key)?.digest ?? "";
+      return { key, digest };
+    });
+    if (add === undefined || other === undefined) throw new Error("no drifts");
+    // What somebody has read is not what is offered now.
+    expect(await send({ ...add, digest: other.digest })).toMatchObject({
+      status: 400,
+      json: { error: { message: expect.stringContaining("has changed since") as string } },
+    });
+    // Two people at once.
+    const answers = await Promise.all([send(add), send(other)]);
+    expect(answers).toMatchObject([
+      { status: 200, json: { approved: 1 } },
+      { status: 200, json: { approved: 1 } },
+    ]);
     expect(
       Object.keys((JSON.parse(readFileSync(lock, "utf8")) as { routes: { default: object } }).routes.default),
-    ).toEqual(["tool add"]);
+    ).toEqual(["tool add", "tool book_berth"]);
     const { json } = await admin.ask("/drift");
-    expect(json).toMatchObject({ routes: [{ drifts: { length: drifts.length - 1 } }] });
+    expect(json).toMatchObject({ routes: [{ drifts: { length: drifts.length - 2 } }] });
   });
 });
 

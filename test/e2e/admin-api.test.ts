@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { endpoints } from "../../src/gateway/admin/endpoints/endpoints.ts";
-import { createSignIn } from "../../src/gateway/admin/sign-in/sign-in.ts";
+import { createSignIn, type Right } from "../../src/gateway/admin/sign-in/sign-in.ts";
 import { openAdmin } from "../support/admin.ts";
 import { exchange, type RawRequest } from "../support/raw-http.ts";
 
@@ -18,12 +18,11 @@ afterAll(async () => {
   await admin[Symbol.asyncDispose]();
 });
 
-/** The cookie of somebody who may only look; the key of cookies is made of the gateway's token. */
-function viewerCookie(host: string): string {
+/** The cookie of somebody with some rights only; the key of cookies is made of the gateway's token. */
+function cookieWith(host: string, ...rights: readonly Right[]): string {
   const ended = { add: () => {}, has: () => false, close: () => {} };
   const signIn = createSignIn(admin.token, { clock: { wall: Date.now }, setTimer: () => () => {}, ended, roles: "" });
-  const viewer = { name: "vera", rights: ["view"] } as const;
-  return signIn.start(viewer, { headers: { host }, isSecure: false }, 60_000).split(";")[0] ?? "";
+  return signIn.start({ name: "vera", rights }, { headers: { host }, isSecure: false }, 60_000).split(";")[0] ?? "";
 }
 
 describe("the admin API", () => {
@@ -49,12 +48,39 @@ describe("the admin API", () => {
   it.each(endpoints.filter(({ right }) => right !== "none" && right !== "view"))(
     "lets nobody use $method $path without its right",
     async ({ method, path, right }) => {
-      const cookie = viewerCookie(new URL(admin.root).host);
+      const cookie = cookieWith(new URL(admin.root).host, "view");
       const answer = await exchange(`${admin.root}${sample(path)}`, { method, headers: { cookie } });
       const message = expect.stringContaining(`needs the right \`${right}\``) as string;
       expect(answer).toMatchObject({ status: 403, json: { error: { code: "insufficient_scope", message } } });
     },
   );
+
+  it("lets nobody read messages through the tools that serve them without the right to", async () => {
+    await using other = await openAdmin({
+      routes: {
+        memory: { upstream: { recordings: true } },
+        joined: { upstreams: { memory: { recordings: true }, demo: { demo: true } } },
+        demo: { upstream: { demo: true } },
+      },
+      upstream: undefined,
+    });
+    const headers = {
+      cookie: cookieWith(new URL(other.root).host, "view", "operate"),
+      "content-type": "application/json",
+    };
+    const call = { method: "tools/call", params: { name: "find_exchanges", arguments: {} } };
+    for (const [path, body] of [
+      ["/playground/offers", {}],
+      ["/playground/calls", call],
+    ] as const) {
+      const statuses = ["memory", "joined", "demo"].map(async (route) => {
+        const answer = await exchange(`${other.root}${path}`, { method: "POST", headers, body: { route, ...body } });
+        return answer.status;
+      });
+      expect(await Promise.all(statuses)).toEqual([403, 403, 200]);
+      expect((await other.send(path, { route: "memory", ...body })).status).toBe(200);
+    }
+  });
 
   it.each(endpoints)("keeps pages of other origins from $method $path", async ({ method, path }) => {
     for (const headers of [
@@ -67,6 +93,16 @@ describe("the admin API", () => {
       expect(answer.status).toBe(403);
     }
   });
+
+  it.each(endpoints.filter(({ body, right }) => body !== undefined && right === "none"))(
+    "takes no large body for $method $path from somebody it does not know",
+    async ({ method, path }) => {
+      const body = JSON.stringify({ ticket: "x".repeat(100_000) });
+      const headers = { "content-type": "application/json" };
+      const answer = await exchange(`${admin.root}${path}`, { method, headers, body: Buffer.from(body) });
+      expect(answer).toMatchObject({ status: 413, json: { error: { code: "too_large" } } });
+    },
+  );
 
   it("answers unknown paths, methods and bodies in the same form", async () => {
     const json = { "content-type": "application/json" };

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { HeldView } from "../../src/gateway/admin/endpoints/holds.ts";
 import { openAdmin } from "../support/admin.ts";
+import { eventually } from "../support/eventually.ts";
 import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
 
 /** A call of the demo's `add`, which answers with the sum. */
@@ -52,6 +53,22 @@ describe("held messages over the admin API", () => {
     expect(refused.text).toContain(problem);
     await admin.send(`/holds/${id}`, { action: "continue" });
     expect((await answer).json).toMatchObject({ result: { structuredContent: { sum: 42 } } });
+  });
+
+  it("[SC-064] are a hundred at most; what comes then is refused", async () => {
+    await using admin = await openAdmin();
+    const session = await openSession(admin.url);
+    const held = await (async () => {
+      await using _stream = await admin.stream("/holds/events?filter=tool:add%20~q");
+      const answers = Array.from({ length: 100 }, async (_, id) => session.post(sum(id)));
+      await eventually(async () => expect((await admin.ask("/holds")).json).toMatchObject({ held: { length: 100 } }));
+      const { json } = await session.post(sum(100));
+      expect(json).toMatchObject({ id: 100, error: { data: { origin: "gateway" } } });
+      expect(json).not.toHaveProperty("result");
+      return answers;
+    })();
+    for (const answer of held)
+      expect((await answer).json).toMatchObject({ result: { structuredContent: { sum: 42 } } });
   });
 
   it("go on when the stream that holds them ends", async () => {

@@ -1,10 +1,21 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+import { promisify } from "node:util";
+
+import { createParser } from "eventsource-parser";
 import * as z from "zod";
 import { describe, expect, it } from "vitest";
 
 import { endpoints } from "../../src/gateway/admin/endpoints/endpoints.ts";
-import type { ExchangeRecord } from "../../src/recorder/contract.ts";
+import { asCurl } from "../../console/src/views/exchange/copies.ts";
+import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
+import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { openAdmin } from "../support/admin.ts";
+import { captureOf } from "../support/capture.ts";
 import { eventually } from "../support/eventually.ts";
+import { connectV2 } from "../support/v2-client.ts";
 
 const policy = {
   rules: [
@@ -33,6 +44,15 @@ async function withTraffic() {
   return Object.assign(admin, { added: added?.id ?? "", refused: refused?.id ?? "" });
 }
 
+async function* manyCalls(count: number, id: string): AsyncGenerator<CaptureLine> {
+  const at = Date.now();
+  const call = { method: "tools/call", params: { name: "add" }, result: {} };
+  yield* captureOf(
+    Array.from({ length: count }, (_, index) => ({ ...call, at: at + index })),
+    id,
+  );
+}
+
 /** An answer, checked by the schema that the OpenAPI document shows. */
 function checked(path: string, answer: { readonly json: unknown }): unknown {
   const endpoint = endpoints.find((one) => one.method === "GET" && one.path === path);
@@ -54,10 +74,25 @@ describe("the admin API over recorded traffic", () => {
     expect(checked("/sessions", await admin.ask("/sessions"))).toMatchObject({
       sessions: [{ principal: "anonymous", refused: 1, targets: expect.arrayContaining(["add"]) as string[] }],
     });
+    const told = checked("/conversations", await admin.ask("/conversations?filter=tool:add"));
+    expect(told).toMatchObject({
+      turns: [
+        {
+          id: admin.added,
+          summary: "Used the tool add",
+          arguments: [{ name: "a", value: "2" }, {}],
+          answer: "2 + 40 = 42",
+        },
+      ],
+    });
+    const before = checked("/conversations", await admin.ask("/conversations?limit=1")) as { next?: string };
+    const after = checked("/conversations", await admin.ask(`/conversations?limit=1&cursor=${before.next ?? ""}`));
+    expect(before).toMatchObject({ turns: [{ id: admin.refused, state: "refused" }] });
+    expect(after).toMatchObject({ turns: [{ id: admin.added }] });
     expect(checked("/figures", await admin.ask("/figures?minutes=5"))).toMatchObject({
       complete: true,
       refused: 1,
-      refusals: [{ rule: "no-failures", count: 1 }],
+      refusals: [{ by: "no-failures", filter: 'rule:"no-failures"', count: 1 }],
     });
     expect(checked("/topology", await admin.ask("/topology?minutes=5"))).toMatchObject({
       complete: true,
@@ -96,16 +131,78 @@ describe("the admin API over recorded traffic", () => {
     });
   });
 
+  it("records enough to make a call again with curl, in both eras", async () => {
+    await using admin = await openAdmin();
+    for (const revision of ["2025-11-25", "2026-07-28"] as const) {
+      await using client = await connectV2({ via: "http", url: admin.url }, revision);
+      await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
+      const record = await eventually(async () => {
+        const { json } = await admin.ask(`/exchanges?filter=revision:${revision} tool:add status:ok`);
+        const [found] = (json as { readonly exchanges: readonly ExchangeRecord[] }).exchanges;
+        if (found === undefined) throw new Error("not recorded yet");
+        return found;
+      });
+      const { json } = await admin.ask(`/exchanges/${encodeURIComponent(record.id)}`);
+      const { frames } = json as { readonly frames: Readonly<Record<string, readonly Frame[]>> };
+      const first = frames[record.id]?.[0];
+      const headers = first?.context?.http?.headers;
+      const copy = asCurl({ record, request: first?.body ?? "", headers, answer: undefined, url: admin.url });
+      const { stdout } = await promisify(execFile)("sh", ["-c", copy]);
+      expect(stdout).toContain("2 + 40 = 42");
+    }
+  });
+
   it("streams exchanges as they happen, those that match", async () => {
     await using admin = await openAdmin();
     await using client = await admin.connect();
     await using live = await admin.stream("/live?filter=tool:add");
     expect(await live.next()).toMatchObject({ event: "ready" });
+    // Others may follow the same, and go.
+    await using second = await admin.stream("/live?filter=tool:add");
+    expect(await second.next()).toMatchObject({ event: "ready" });
+    await using gone = await admin.stream("/live?filter=tool:add");
+    expect(await gone.next()).toMatchObject({ event: "ready" });
+    await gone[Symbol.asyncDispose]();
     await client.sdk.callTool({ name: "count_slowly", arguments: { to: 1, delay_ms: 1 } }).catch(() => {});
     await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
-    const event = await live.next();
-    expect(event?.event).toBe("exchanges");
-    expect(JSON.parse(event?.data ?? "")).toMatchObject({ exchanges: [{ target: "add" }] });
+    for (const stream of [live, second]) {
+      const event = await stream.next();
+      expect(event?.event).toBe("exchanges");
+      expect(JSON.parse(event?.data ?? "")).toMatchObject({ exchanges: [{ target: "add" }] });
+    }
+  });
+
+  it("queues nothing for a slow reader, and says how much it missed", async () => {
+    await using admin = await openAdmin();
+    await using store = await openSqliteStore({ file: admin.folder.at("traffic.sqlite") }, { wait: async () => {} });
+    const { promise: response, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const headers = { authorization: `Bearer ${admin.token}` };
+    request(`${admin.root}/live`, { headers }, resolve).on("error", reject).end();
+    const live = await response;
+    await once(live, "readable");
+    // Nobody reads, until far more has happened than the sockets hold.
+    const [perBatch, batches] = [2000, 12];
+    await using counting = await admin.stream("/live");
+    let seen = 0;
+    const countOf = (event: { readonly event?: string | undefined; readonly data: string } | undefined): number => {
+      const data = JSON.parse(event?.data ?? "{}") as { count?: number; exchanges?: readonly unknown[] };
+      return data.count ?? data.exchanges?.length ?? 0;
+    };
+    for (let batch = 0; batch < batches; batch++) {
+      await store.import(manyCalls(perBatch, `batch-${batch}`));
+      while (seen < (batch + 1) * perBatch) seen += countOf(await counting.next());
+    }
+    let [told, omitted] = [0, 0];
+    const parser = createParser({
+      onEvent: (event) => {
+        told += countOf(event);
+        if (event.event === "omitted") omitted += countOf(event);
+      },
+    });
+    live.setEncoding("utf8").on("data", (part: string) => parser.feed(part));
+    await eventually(() => expect(told).toBe(seen));
+    expect(omitted).toBeGreaterThan(0);
+    live.destroy();
   });
 
   it("refuses input of the wrong type and pages that are too large, and does not find what is not there", async () => {
@@ -124,6 +221,9 @@ describe("the admin API over recorded traffic", () => {
       ["/exchanges/nobody", 404],
       ["/exchanges/nobody/why", 404],
       ["/exchanges/..%2F..%2Fetc%2Fpasswd", 404],
+      ["/conversations?limit=201", 400],
+      ["/conversations?cursor=nonsense", 400],
+      ["/conversations?filter=foo:bar", 400],
       ["/sessions?minutes=-1", 400],
       ["/figures?minutes=1e9", 400],
       ["/live?filter=foo:bar", 400],
@@ -147,7 +247,7 @@ describe("the admin API over recorded traffic", () => {
 
   it("says that nothing is recorded where that is so", async () => {
     await using admin = await openAdmin({ record: false });
-    for (const path of ["/exchanges", "/sessions", "/figures"])
+    for (const path of ["/exchanges", "/sessions", "/conversations", "/figures", "/topology"])
       expect(await admin.ask(path)).toMatchObject({ status: 404, json: { error: { code: "not_found" } } });
   });
 });

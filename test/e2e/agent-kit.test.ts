@@ -1,5 +1,10 @@
+import { resolve } from "node:path";
+
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+
+import { readChecklists, rowsOf } from "../../scripts/requirements/checklist.ts";
+import { testCitations } from "../../scripts/requirements/citations.ts";
 
 import {
   addTools,
@@ -42,6 +47,21 @@ async function collect(prompt: string, options: AgentOptions): Promise<AgentMess
 }
 
 const sum = { id: 2, result: { structuredContent: { result: 42 } } };
+
+/** What only another program can show: the official SDK takes our servers. */
+const needsOthers = ["IP-074"];
+
+describe("the requirements of in-process servers", () => {
+  it("[IP-072] are all shown without the CLI, too", () => {
+    const root = resolve(import.meta.dirname, "../..");
+    const ids = rowsOf(readChecklists(resolve(root, "requirements"))).map(({ id }) => id);
+    const own = ids.filter((id) => id.startsWith("IP-") && !needsOthers.includes(id));
+    const { citations } = testCitations(root);
+    const shown = new Set(citations.filter(({ file }) => !file.startsWith("test/claude/")).map(({ id }) => id));
+    expect(own.length).toBeGreaterThan(80);
+    expect(own.filter((id) => !shown.has(id))).toEqual([]);
+  });
+});
 
 describe("a query", () => {
   it("[IP-031, IP-033, IP-036, IP-072, IP-075] runs a whole recorded dialogue", async () => {

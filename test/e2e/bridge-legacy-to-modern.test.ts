@@ -173,7 +173,7 @@ describe("a legacy client by hand", () => {
     await session.end();
   });
 
-  it("is told in words what it lacks, and never by a status that means a lost session", async () => {
+  it("gets an error that names what it lacks, never a status that means a lost session", async () => {
     const session = await openSession(`${gateway.origin}/streamable/mcp`);
     const unknown = await session.post({ jsonrpc: "2.0", id: 1, method: "vendor/unknown" });
     expect([unknown.status, unknown.json]).toEqual([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { intruders } from "../bypass/intruders.ts";
-import { corpus } from "../bypass/lanes.ts";
+import { attemptsAt } from "../bypass/lanes.ts";
 import { remoteProviders } from "../bypass/providers.ts";
 import { servedBy, vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
@@ -26,7 +26,7 @@ describe("the corpus of attempts by messages, against decision points", () => {
       await using intruder = await intrude(gateway);
       const successes: string[] = [];
       let before = 0;
-      for (const { name, text } of corpus) {
+      for (const { name, text } of attemptsAt(vault)) {
         await intruder.send(text(intruder.era));
         const reached = await vault.reached();
         if (reached.length > before) successes.push(`${name}: ${reached.slice(before).join(" ")}`);

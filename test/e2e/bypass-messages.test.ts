@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 
 import { intruders } from "../bypass/intruders.ts";
 import { attemptAll } from "../bypass/lanes.ts";
-import { plainAttempt } from "../bypass/messages.ts";
+import { plainAttempt, searchAttempts } from "../bypass/messages.ts";
 import { allowing, denying } from "../bypass/policies.ts";
 import { servedBy, vaults } from "../bypass/upstreams.ts";
+import { closed } from "../bypass/vault.ts";
 import { openGateway } from "../support/local-gateway.ts";
 
 const pairs = Object.entries(intruders).flatMap(([client, intrude], row) =>
@@ -35,6 +36,18 @@ describe("the corpus of attempts by messages", () => {
     // A server that is a process takes its time to start.
     await expect.poll(vault.reached).not.toEqual([]);
   });
+
+  it.each(Object.entries(intruders))(
+    "is real: without a policy call_tool opens the vault (%s)",
+    async (_client, intrude) => {
+      await using vault = await vaults["modern, searched"]();
+      await using gateway = await openGateway(servedBy(vault));
+      await using intruder = await intrude(gateway);
+      const [plain] = searchAttempts;
+      await intruder.send(plain?.text(intruder.era) ?? "");
+      await expect.poll(vault.reached).toContain(`used: ${closed.tool}`);
+    },
+  );
 
   it.each(inTurn(allowing))(
     "reaches nothing that is not allowed ($client, $server, $how)",

@@ -23,9 +23,24 @@ describe("headgate check", () => {
       /^c\.yaml:1:\d+ routes\.a\.upstream\.tls\.caFile: cannot read .*nope\.pem: no such file$/mu,
     ],
     [
-      "a key that is none",
+      "a certificate that is none",
       "upstream: { demo: true }\nadmin: false\nlisten: { port: 0, tls: { certFile: c.yaml, keyFile: c.yaml } }\n",
-      /listen\.tls: certificate and key cannot be used/u,
+      /^c\.yaml:3:\d+ listen\.tls\.certFile: has no PEM block "BEGIN CERTIFICATE"$/mu,
+    ],
+    [
+      "certificate and key the wrong way round",
+      "upstream: { demo: true }\nadmin: false\nlisten: { port: 0, tls: { certFile: pem.key, keyFile: pem.crt } }\n",
+      /^c\.yaml:3:\d+ listen\.tls\.certFile: has no PEM block .*; `certFile` and `keyFile` are the wrong way round$/mu,
+    ],
+    [
+      "a folder for the audit file",
+      `${base}audit: { file: . }\n`,
+      /^c\.yaml:4:\d+ audit\.file: .* is a folder; name a file in it$/mu,
+    ],
+    [
+      "a command line in one string of a client's configuration",
+      "mcpServers: { Some Server: { command: npx -y some-server } }\nadmin: false\nlisten: { port: 0 }\n",
+      /^c\.yaml:1:\d+ mcpServers\["Some Server"\]\.command: is a whole command line/mu,
     ],
     [
       "a missing lock file",
@@ -57,6 +72,8 @@ describe("headgate check", () => {
     using folder = testFolder();
     folder.write("c.yaml", text);
     folder.write("key.pem", "");
+    folder.write("pem.key", "-----BEGIN PRIVATE KEY-----\n");
+    folder.write("pem.crt", "-----BEGIN CERTIFICATE-----\n");
     for (const args of [
       ["check", "c.yaml"],
       ["run", "--config", "c.yaml"],
@@ -73,14 +90,15 @@ describe("headgate check", () => {
     using folder = testFolder();
     folder.write(
       "headgate.yaml",
-      `routes: { a: { upstream: { command: no-such-program } } }\nadmin: false\nlisten: { port: 0 }\nrecord: { file: no/such/x.sqlite }\n`,
+      `routes: { a: { upstream: { command: no-such-program } }, b: { upstream: { command: "A=1 node", args: [x] } } }\nadmin: false\nlisten: { port: 0 }\nrecord: { file: no/such/x.sqlite }\n`,
     );
     const expected = [
       /^headgate\.yaml:4:\d+ record\.file: the folder .* does not exist; nothing will be recorded \(warning\)$/mu,
       /^headgate\.yaml:1:\d+ routes\.a\.upstream\.command: no command `no-such-program`: .* \(warning\)$/mu,
+      /^headgate\.yaml:1:\d+ routes\.b\.upstream\.command: .*; variables such as A belong in `env` \(warning\)$/mu,
     ];
     const { exitCode, stdout, stderr } = await headgate(["check"], { cwd: folder.path });
-    expect([exitCode, stdout]).toEqual([0, expect.stringContaining("ok: 1 route")]);
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining("ok: 2 routes")]);
     for (const warning of expected) expect(stderr).toMatch(warning);
     await using gateway = await startGateway(["run"], { cwd: folder.path });
     for (const warning of expected) expect(gateway.process.output()).toMatch(warning);

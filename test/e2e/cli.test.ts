@@ -82,6 +82,7 @@ describe("the headgate command", () => {
     [["run", "stray"]],
     [["run", "--port", "x"]],
     [["stdio", "--no"]],
+    [["stdio", "npx", "-y"]],
     [["check"]],
     [["schema", "x"]],
     [["key", "x"]],

@@ -92,7 +92,12 @@ describe("client commands", () => {
       `upstream: { demo: true }\nadmin: false\nlisten: { unixSocket: ${socket} }\n`,
     );
     await using gateway = await startProcess([process.execPath, headgateBin, "run", "-c", config]);
-    await gateway.waitForLine(/listening on/u);
+    await gateway.waitForLine(/listening on .*headgate\.sock \(\/mcp\)$/u);
+    const second = await headgate(["run", "-c", config]);
+    expect([second.exitCode, second.stderr]).toEqual([
+      1,
+      expect.stringContaining("choose another `listen.unixSocket`, or stop that process"),
+    ]);
     expect((await headgate(["call", "add", "a=2", "b=40", "--socket", socket])).stdout).toContain("42");
     expect((await headgate(["tools", "--socket", socket])).stdout).toContain("add a=NUMBER b=NUMBER");
     const missing = await headgate(["tools", "--socket", `${socket}.not`]);

@@ -1,9 +1,11 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { expectAccessible } from "../support/axe.ts";
 import { startChromium } from "../support/chromium.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
-import { openConsole, openConsoleTraffic } from "../support/console.ts";
+import { openConsole } from "../support/console.ts";
+import { openConsoleTraffic } from "../support/console-places.ts";
 import { eventually } from "../support/eventually.ts";
 
 let browser: Browser & AsyncDisposable;
@@ -37,17 +39,96 @@ describe("in the console", () => {
     await at.page.getByLabel(/^a\b/u).fill("2");
     await at.page.getByRole("button", { name: "Call", exact: true }).click();
     await at.page.getByText("2 + 40 = 42").first().waitFor();
+    // What the schema does not allow can be tried, too: the server says what it thinks of it.
+    await at.page.getByRole("button", { name: "Write as JSON" }).click();
+    const written = at.page.getByLabel("Arguments as JSON");
+    expect(JSON.parse(await written.inputValue())).toEqual({ a: 2, b: 40 });
+    await written.fill("[1]");
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    await at.page.getByText("arguments are a JSON object").waitFor();
+    await written.fill('{ "a": 3, "b": 40 }');
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    await at.page.getByText("3 + 40 = 43").first().waitFor();
+    // One click from the result to why it was allowed, and how long each part took.
+    await at.page.getByRole("link", { name: /^Why it was allowed/u }).click();
+    const detail = at.page.getByRole("complementary", { name: "The chosen exchange" });
+    await detail.getByText("Allowed: this route has no policy").waitFor();
+    await detail.getByRole("region", { name: "Where the time went" }).getByText("server").waitFor();
+    await detail.getByRole("tab", { name: "Messages" }).click();
+    await detail.getByText("3 + 40 = 43").first().waitFor();
+    await at.page.goBack();
     await at.page.getByRole("button", { name: /book_berth/u }).click();
     await at.page.getByLabel(/ship/iu).first().fill("Ada");
     await at.page.getByRole("button", { name: "Call", exact: true }).click();
     const question = at.page.getByRole("alertdialog", { name: "The server asks" });
+    await question.and(at.page.locator(":focus")).waitFor();
+    await expectAccessible(at.page, "a question");
     await question.getByRole("button", { name: "Decline" }).click();
     await at.page.getByText("No berth was booked for Ada").first().waitFor();
+    await expectAccessible(at.page, "a result");
+    // Its two rounds are one bar of the timeline, and one card of the conversation.
+    await at.page.goto(`${opened.consoleUrl}#/sessions/${encodeURIComponent("tool:book_berth")}`);
+    await at.page.locator(".span.whole").waitFor({ state: "attached" });
+    await at.page.getByRole("application", { name: /Timeline of 1 calls/u }).waitFor();
+    await at.page.getByRole("tab", { name: "Conversation" }).click();
+    const card = at.page.getByRole("listitem").filter({ hasText: "Used the tool book_berth" });
+    await card.getByText("2 rounds").waitFor();
+    await card.getByText("The user chose to decline").waitFor();
     // It went the way of every call.
     await at.page.goto(`${opened.consoleUrl}#/live`);
     await eventually(async () =>
       expect(await at.page.getByRole("option", { name: /book_berth/u }).count()).toBeGreaterThan(0),
     );
+  });
+
+  it("a call reports progress while it runs, and can be cancelled", async () => {
+    await using opened = await openConsole();
+    await using at = await openAt(opened, "playground");
+    await at.page.getByRole("button", { name: /^count_slowly/u }).click();
+    await at.page.getByLabel(/^to/u).fill("50");
+    await at.page.getByLabel(/^delay_ms/u).fill("200");
+    await at.page.getByRole("button", { name: "Call", exact: true }).click();
+    const status = at.page.getByRole("status");
+    await status.getByText(/^[1-9]\d* of 50/u).waitFor();
+    await expectAccessible(at.page, "progress");
+    await at.page.getByRole("button", { name: "Cancel the call" }).click();
+    await at.page.getByRole("alert").waitFor();
+    expect(await status.count()).toBe(0);
+    await eventually(async () =>
+      expect((await opened.ask("/exchanges?filter=tool:count_slowly")).json).toMatchObject({
+        exchanges: [{ state: expect.stringMatching(/cancelled|abandoned/u) as string }],
+      }),
+    );
+  });
+
+  it("a time is chosen by dragging, in the strip and in the timeline", async () => {
+    await using opened = await openConsoleTraffic();
+    await using at = await openAt(opened, "live");
+    const { page } = at;
+    const drag = async (label: RegExp, from: number, to: number): Promise<void> => {
+      const chart = page.getByRole("application", { name: label });
+      const box = await chart.boundingBox();
+      if (box === null) throw new Error("nothing is drawn");
+      await page.mouse.move(box.x + box.width * from, box.y + 10);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * to, box.y + 12, { steps: 4 });
+      await page.locator(".brush").waitFor();
+      await page.mouse.up();
+    };
+    await page.getByRole("option").first().waitFor();
+    // From the right to the left, too.
+    await drag(/requests since/u, 0.99, 0.5);
+    await eventually(async () => expect(page.url()).toMatch(/since%3A.*before%3A/u));
+    await page.goto(`${opened.consoleUrl}#/sessions/${encodeURIComponent(`session:"${opened.last.session ?? ""}"`)}`);
+    const shown = page.getByText(/^[\d:.]+ to [\d:.]+, /u);
+    const before = await shown.innerText();
+    await drag(/^Timeline/u, 0.2, 0.4);
+    await eventually(async () => expect(await shown.innerText()).not.toBe(before));
+    await page.getByRole("button", { name: "Everything" }).click();
+    await eventually(async () => expect(await shown.innerText()).toBe(before));
+    // A click chooses the call.
+    await page.locator(".span").first().click();
+    await page.getByRole("region", { name: "Where the time went" }).waitFor();
   });
 
   it("a rule is changed and run over the last hour, and the decisions that change are listed", async () => {
@@ -78,6 +159,7 @@ describe("in the console", () => {
     const card = at.page.getByRole("article").filter({ has: at.page.getByRole("heading", { name: "tool add" }) });
     await card.waitFor();
     expect(await card.locator("ins").count()).toBeGreaterThan(0);
+    await expectAccessible(at.page, "a definition that differs");
     await card.getByLabel("Reason to approve tool add").fill("read it");
     await card.getByRole("button", { name: "Approve" }).click();
     await card.waitFor({ state: "detached" });
@@ -107,7 +189,11 @@ describe("in the console", () => {
     await card.getByRole("button", { name: "Let it go" }).click();
     expect(JSON.stringify(await changed)).toContain("2 + 5 = 7");
     const refused = add();
+    await card.getByText(/refused in \d+ (?:s|min) if nobody decides/u).waitFor();
+    // In every other view, a number says that a message waits.
+    await page.getByRole("link", { name: /Held 1 waiting/u }).waitFor();
     await card.getByRole("tab", { name: "Refuse" }).click();
+    await expectAccessible(page, "a held message");
     await card.getByLabel("Reason").fill("not on a Monday");
     await page.keyboard.press("Enter");
     expect(String(await refused)).toContain("not on a Monday");

@@ -206,6 +206,9 @@ describe("the console in front of a hostile server", () => {
     await page.goto(`${opened.consoleUrl}#/playground`);
     await useEverything(page);
     await page.goto(`${opened.consoleUrl}#/held?hold=${encodeURIComponent("tool:hostile")}`);
+    // An address fills the filter in; holding traffic takes a person.
+    await page.getByText("Interceptors can hold messages").waitFor();
+    await page.getByRole("button", { name: "Hold what matches" }).click();
     await page.getByText("Messages that match wait here").waitFor();
     await using client = await opened.connect();
     const call = client.sdk.callTool({ name: "hostile", arguments: { [payloads]: payloads } });
@@ -238,7 +241,12 @@ describe("the console in front of a hostile server", () => {
   it("works under a path of a proxy", async () => {
     await using opened = await openConsole();
     const origin = new URL(opened.adminUrl ?? "");
+    let isAway = false;
     const proxy = createServer((incoming, outgoing) => {
+      if (isAway) {
+        outgoing.writeHead(502, { "content-type": "text/html" }).end("<h1>Bad gateway</h1>");
+        return;
+      }
       const path = (incoming.url ?? "").replace(/^\/ops\/gate/u, "");
       const onward = request(
         { host: origin.hostname, port: origin.port, path, method: incoming.method, headers: incoming.headers },
@@ -261,6 +269,19 @@ describe("the console in front of a hostile server", () => {
     await page.getByRole("link", { name: /Figures/u }).click();
     await page.getByText("No requests in this time").waitFor();
     expect(new URL(page.url()).pathname).toBe("/ops/gate/console/");
+    // While the gateway restarts the proxy answers with errors, after which browsers do not try again.
+    await page.getByRole("link", { name: /Live/u }).click();
+    const status = page.getByRole("status");
+    await status.getByText("live", { exact: true }).waitFor();
+    isAway = true;
+    proxy.closeAllConnections();
+    await status.getByText("connection lost").waitFor();
+    await page.waitForResponse((answer) => answer.status() === 502);
+    isAway = false;
+    await status.getByText("live", { exact: true }).waitFor();
+    await using client = await opened.connect();
+    await client.sdk.callTool({ name: "add", arguments: { a: 1, b: 2 } });
+    await page.getByRole("option", { name: /add/u }).first().waitFor();
     await context.close();
     proxy.closeAllConnections();
     proxy.close();

@@ -29,7 +29,8 @@ describe("the console over much traffic", () => {
   it("lists a hundred thousand exchanges and follows thousands more, drawing only what is in sight", async () => {
     await using opened = await openConsole();
     await using store = await openSqliteStore({ file: opened.folder.at("traffic.sqlite") }, { wait: async () => {} });
-    await fillStore(store, recorded);
+    // Of the last day: what is older than a week is deleted.
+    await fillStore(store, recorded, Date.now() - 60_000);
     await using browser = await startChromium();
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
     await page.goto(opened.signInUrl());
@@ -56,6 +57,19 @@ describe("the console over much traffic", () => {
     await eventually(async () =>
       expect(await page.evaluate(`document.querySelector(".rows").scrollTop`)).toBeGreaterThan(5000),
     );
+    // Scrolling goes on beyond what is kept of new traffic, and new traffic does not move what somebody looks at.
+    await eventually(async () => {
+      await page.keyboard.press("End");
+      expect(await page.evaluate(scrollHeight)).toBeGreaterThan(5400 * 32);
+    });
+    await page.keyboard.press("Home");
+    await page.keyboard.press("PageDown");
+    await page.keyboard.press("PageDown");
+    const scrollTop = `document.querySelector(".rows").scrollTop`;
+    const before = Number(await page.evaluate(scrollTop));
+    expect(before).toBeGreaterThan(32);
+    await store.import(linesOf([callTo("on_top", 0, Date.now() + 2000)], "on-top"));
+    await eventually(async () => expect(await page.evaluate(scrollTop)).toBe(before + 32));
     await page.getByLabel("Filter").fill("tool:live_0");
     await eventually(async () => expect(await rows.first().innerText()).toContain("live_0 tools/call"));
   });

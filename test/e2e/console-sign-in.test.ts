@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { expectAccessible } from "../support/axe.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
 import { startChromium } from "../support/chromium.ts";
 import { openConsole } from "../support/console.ts";
@@ -87,15 +88,23 @@ describe("signing in to the console by OpenID Connect", () => {
     await at.page.getByRole("tab", { name: "Messages" }).click();
     await at.page.getByText("You may not read messages.").first().waitFor();
     expect(await at.page.getByRole("complementary").innerText()).not.toContain("20 + 22");
+    await expectAccessible(at.page, "a viewer's traffic");
     expect(JSON.parse((await inPage(at.page, "/about")).body)).toMatchObject({
       caller: { name: "Vera", rights: ["view"] },
     });
     const { exchanges } = JSON.parse((await inPage(at.page, "/exchanges?filter=tool:add")).body) as {
       readonly exchanges: readonly { readonly id: string }[];
     };
-    const found = await inPage(at.page, `/exchanges/${exchanges[0]?.id ?? ""}`);
+    const found = await inPage(at.page, `/exchanges/${encodeURIComponent(exchanges[0]?.id ?? "")}`);
     expect(found.status).toBe(200);
     expect(found.body).not.toMatch(/"body"|20 \+ 22/u);
+    for (const view of ["playground", "held"]) {
+      await at.page.goto(`${opened.consoleUrl}#/${view}`);
+      await at.page.getByText("This is for operators").waitFor();
+    }
+    const told = await inPage(at.page, "/conversations?filter=tool:add");
+    expect(JSON.parse(told.body)).toMatchObject({ turns: [{ summary: "Used the tool add" }] });
+    expect(told.body).not.toMatch(/arguments|answer|20 \+ 22/u);
     // What would tell by whether it is found.
     const json = `{ method: "POST", headers: { "content-type": "application/json" }, body: "{}" }`;
     for (const [path, init] of [
@@ -105,6 +114,8 @@ describe("signing in to the console by OpenID Connect", () => {
       ["/live?filter=request:22"],
       ["/figures?filter=text:22"],
       ["/sessions?filter=text:22"],
+      ["/conversations?filter=text:22"],
+      ["/topology?filter=text:22"],
       ["/policy/replay/x"],
       ["/policy/replay", json],
       ["/drift/approve", json],

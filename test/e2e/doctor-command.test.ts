@@ -12,6 +12,7 @@ describe("headgate doctor", () => {
       "headgate.yaml",
       `listen: { port: 0 }
 admin: false
+workers: 2
 routes:
   near: { upstream: { url: "${demo.url}" } }
   own: { upstream: { command: "${process.execPath}", args: ["${headgateBin}", stdio] } }

@@ -8,7 +8,7 @@ import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-
 import { startProcess } from "../support/process.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
 import { handshake, openSession, toolCall } from "../support/legacy-session.ts";
-import { exchange, postHeaders, type RawRequest } from "../support/raw-http.ts";
+import { exchange, openStream, postHeaders, type RawAnswer, type RawRequest } from "../support/raw-http.ts";
 import { bearer } from "../support/tokens.ts";
 import { hashApiKey } from "../../src/auth/api-key.ts";
 
@@ -66,12 +66,20 @@ async function sendBytes(origin: string, bytes: string): Promise<string> {
 }
 
 describe("requests that are refused at the door", () => {
-  it("are logged, counted and recorded, and a foreign Host is told the setting", async () => {
+  it("[SC-064] are logged, counted and recorded, and a foreign Host is told the setting", async () => {
     using folder = temporaryFolder();
     await using gateway = await start(folder);
-    const answers = [];
+    const answers: RawAnswer[] = [];
     for (const [, path, request] of refused) answers.push(await exchange(`${gateway.origin}${path}`, request));
     expect(answers[0]?.text).toContain("`listen.allowedHosts`");
+    // What may be read as JSON-RPC says whose refusal it is.
+    const told = refused.flatMap(([code], index) => {
+      const { json, headers } = answers[index] ?? {};
+      return headers?.["content-type"] === "application/json" ? [{ code, json }] : [];
+    });
+    expect(told.map(({ code }) => code)).toEqual(refused.map(([code]) => code).slice(-told.length));
+    expect(told.length).toBeGreaterThanOrEqual(4);
+    for (const { code, json } of told) expect(json).toMatchObject({ error: { data: { origin: "gateway", code } } });
     const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
     const metrics = (await exchange(`${admin}/metrics`)).text;
     await gateway.process.stop();
@@ -150,6 +158,36 @@ describe("requests that are refused at the door", () => {
       expect(metrics).toMatch(new RegExp(`headgate_refusals_total\\{route="[^"]*",code="${code}"\\} [1-9]`, "u"));
   });
 
+  it("are seen on an open HTTP+SSE connection", async () => {
+    using folder = temporaryFolder();
+    await using gateway = await start(folder);
+    await using stream = await openStream(`${gateway.origin}/sse`, { headers: bearer(key) });
+    const url = new URL((await stream.next())?.data ?? "", gateway.origin).href;
+    const message = { method: "POST", headers: { ...postHeaders, ...bearer(key) } };
+    const tried: readonly (readonly [code: string, request: RawRequest])[] = [
+      ["parse_error", { ...message, body: "{nonsense" }],
+      ["invalid_message", { ...message, body: { id: 1, method: "ping" } }],
+      ["session_missing", { ...message, body: toolCall(1, "x") }],
+      ["unsupported_media_type", { ...message, headers: { ...bearer(key), "content-type": "text/plain" }, body: "x" }],
+      ["method_not_allowed", { headers: bearer(key) }],
+      [
+        "origin_not_allowed",
+        { ...message, headers: { ...message.headers, origin: "https://evil.example" }, body: "{}" },
+      ],
+      ["host_not_allowed", { ...message, headers: { ...message.headers, host: "evil.example" }, body: "{}" }],
+    ];
+    for (const [, request] of tried) await exchange(url, request);
+    const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
+    const metrics = (await exchange(`${admin}/metrics`)).text;
+    await gateway.process.stop();
+    const codes = tried.map(([code]) => code);
+    const lines = jsonLines<Record<string, unknown>>(gateway.process.output());
+    expect(lines.filter(({ msg }) => msg === "request refused").map(({ code }) => code)).toEqual(codes);
+    expect((await refusedRows(folder)).map(({ gatewayCode }) => gatewayCode)).toEqual(codes);
+    for (const code of codes)
+      expect(metrics).toMatch(new RegExp(`headgate_refusals_total\\{route="[^"]*",code="${code}"\\} [1-9]`, "u"));
+  });
+
   it("are seen on standard streams: lines that hold no message", async () => {
     using folder = temporaryFolder();
     const config = {
@@ -203,7 +241,7 @@ describe("the rows of headgate traffic", () => {
     process.env["COLUMNS"] = "80";
     try {
       const { output } = await headgate("traffic", "tool:fail", ...store);
-      expect(output).toMatch(/ann by-hand .*fail .*tool_error .*allow readi/u);
+      expect(output).toMatch(/ann by-hand .*fail .*tool_error .*allow read…/u);
       for (const line of output.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     } finally {
       delete process.env["COLUMNS"];

@@ -40,12 +40,12 @@ async function gatewayFor(identity: Identity, input: ConfigInput) {
   const { config, headersOf } = identities[identity];
   const gateway = await openGateway({ ...config, ...input });
   const stop = new AbortController();
-  /** Answers of the one caller so far, by status. */
-  const statuses: number[] = [];
+  /** Answers of the one caller so far. They are held, because a stream that nobody holds is closed with the garbage. */
+  const answers: Response[] = [];
   const send = async (who: Caller, path: string, init: RequestInit): Promise<Response> => {
     const headers = { ...(init.headers as Record<string, string>), ...headersOf(who) };
     const response = await fetch(gateway.origin + path, { ...init, signal: stop.signal, headers });
-    if (who === "ann") statuses.push(response.status);
+    if (who === "ann") answers.push(response);
     return response;
   };
   const modern = (who: Caller, method: string, capabilities: unknown = {}, params = {}): Promise<Response> => {
@@ -68,7 +68,7 @@ async function gatewayFor(identity: Identity, input: ConfigInput) {
     modern,
     legacy,
     initialize: (who: Caller) => legacy(who, hello),
-    refused: () => statuses.filter((status) => status === 429 || status === 503).length,
+    refused: () => answers.filter(({ status }) => status === 429 || status === 503).length,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await gateway[Symbol.asyncDispose]();

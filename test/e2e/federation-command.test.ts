@@ -25,6 +25,8 @@ describe("the command in front of several servers", () => {
     expect(output).toContain("web__test_simple_text");
     expect(output).toContain("child__test_elicitation");
     expect(output).toMatch(/^gone is missing since 2\S+Z: .+$/mu);
+    const size = await headgate("tools", "--size", gateway.url);
+    expect(size.output).toMatch(/: \d+ tools, about [\d,]+ tokens \([\d,]+ bytes of .+\)\n {2}(web|child)__/u);
     const called = await headgate("call", "web__test_simple_text", "--url", gateway.url);
     expect(called.output).toContain("This is a simple text response for testing.");
   });
@@ -53,7 +55,7 @@ routes:
       gone: { url: "http://127.0.0.1:1/mcp" }
     federation: { nameLength: 35 }
     overrides: { tools: { one__add: { hide: true } } }
-    views: { part: { tools: [add] } }
+    views: { part: { tools: [add, ad] } }
 `,
     );
     const { output, exitCode } = await headgate("doctor", "--route", "desk", file);
@@ -65,6 +67,7 @@ routes:
     expect(output).toMatch(/warn gone is missing since \S+: /u);
     expect(output).toMatch(/warn a-demo-with-a-long-name__\S+ is cut from \S+\n/u);
     expect(output).toContain("warn overrides.tools: no server offers `one__add`\n       write the name");
+    expect(output).toContain("warn views.part.tools: no server offers `ad`\n");
     expect(output).not.toContain("desk/part");
   });
 

@@ -4,7 +4,10 @@ import { newestLegacy, newestModern, type Revision } from "../../src/protocol/re
 import { eventually } from "../support/eventually.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { freePort } from "../support/free-port.ts";
+import { handshake } from "../support/legacy-session.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
+import { modernRequest, postModern } from "../support/modern-request.ts";
+import { postHeaders } from "../support/raw-http.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
@@ -57,6 +60,13 @@ describe.each([newestLegacy, newestModern])("several servers, with a client of %
     await using gateway = await openGateway({ routes: { all: { upstreams: { a: gone, b: gone } } } });
     const listing = connect(gateway, revision).then(async (client) => client.listTools());
     await expect(listing).rejects.toThrow(/no server answered|the list is incomplete|502/u);
+    const greeting =
+      revision === newestModern
+        ? modernRequest(1, "server/discover")
+        : { headers: postHeaders, body: handshake(revision) };
+    expect((await postModern(gateway.url, greeting)).json).toMatchObject({
+      error: { message: expect.stringMatching(/^no server answered: a \(.+\), b \(/u) as string },
+    });
   });
 
   it("reaches a tool by a name that was never listed, cut or not", async () => {
@@ -104,6 +114,7 @@ describe.each([newestLegacy, newestModern])("several servers, with a client of %
     await eventually(() => {
       expect(told("prompts")).toBe(1);
     });
+    expect(told("tools")).toBe(0);
     await client.callTool("changing__grow");
     await eventually(() => {
       expect(told("tools")).toBe(1);

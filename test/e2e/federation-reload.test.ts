@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import { eventually } from "../support/eventually.ts";
+import { openSession } from "../support/legacy-session.ts";
 import { localConfig, openGateway } from "../support/local-gateway.ts";
+import { startRawMember } from "../support/raw-member.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
@@ -23,6 +25,39 @@ function countedServer(name: string) {
   };
   return { server, starts: () => starts, asked: asked.promise, release: release.resolve };
 }
+
+describe("a subscription of a session", () => {
+  it("goes on where its server is replaced, until it is ended", async () => {
+    await using raw = await startRawMember("legacy", {
+      capabilities: { resources: { subscribe: true } },
+      answer: (method) => (method === "resources/list" ? { resources: [{ uri: "memo:1", name: "one" }] } : {}),
+    });
+    const other = { server: () => createToolServer({ name: "other", tools: ["x"] }) };
+    const config = (version: string) => ({
+      routes: { all: { upstreams: { raw: { url: raw.url, era: "legacy" as const, headers: { version } }, other } } },
+    });
+    await using gateway = await openGateway(config("1"));
+    const session = await openSession(gateway.url, newestLegacy);
+    let id = 0;
+    const send = (method: string) => session.post({ jsonrpc: "2.0", id: ++id, method, params: { uri: "memo:1" } });
+    await send("resources/subscribe");
+    const subscribed = () => raw.received("resources/subscribe");
+    expect(subscribed()).toEqual([{ uri: "memo:1" }]);
+    expect(await gateway.gateway.reload(localConfig(config("2")))).toMatchObject({ ok: true });
+    await eventually(() => {
+      expect(subscribed()).toEqual([{ uri: "memo:1" }, { uri: "memo:1" }]);
+    });
+    await send("resources/unsubscribe");
+    expect(await gateway.gateway.reload(localConfig(config("3")))).toMatchObject({ ok: true });
+    // Opened by then, and told what there is to tell.
+    await eventually(async () => {
+      expect((await send("resources/read")).status).toBe(200);
+      expect(raw.received("initialize")).toHaveLength(3);
+    });
+    await send("resources/read");
+    expect(subscribed()).toHaveLength(2);
+  });
+});
 
 describe.each([newestLegacy, newestModern])("a reload of several servers, with a client of %s", (revision) => {
   it("replaces the changed ones alone: sessions, running calls and the other servers go on", async () => {

@@ -60,4 +60,25 @@ describe.each([newestLegacy, newestModern])("servers with the same URIs, with a 
     expect(content).toMatchObject([{ type: "resource_link", uri: "two+memo:insights" }]);
     await expect(client.readResource("two+memo:nothing")).rejects.toThrow(/two\+memo:nothing|not found/u);
   });
+
+  it("belong to the server that lists them, whichever mentioned them first", async () => {
+    const thief = () => {
+      const server = createToolServer({ name: "thief", resources: ["memo:own"] });
+      server.registerTool("link", {}, () => ({
+        content: [
+          { type: "resource_link", uri: "memo:insights", name: "insights" },
+          { type: "resource_link", uri: "memo:unlisted", name: "unlisted" },
+        ],
+      }));
+      return server;
+    };
+    await using gateway = await openGateway({
+      routes: { all: { upstreams: { thief: { server: thief }, owner: { server: memoServer("owner") } } } },
+    });
+    await using client = await connectV2({ via: "http", url: gateway.url }, revision);
+    await client.sdk.callTool({ name: "thief__link", arguments: {} });
+    expect(await client.readResource("memo:insights")).toEqual(["owner memo:insights"]);
+    // What nobody lists is read where it was mentioned.
+    await expect(client.readResource("memo:unlisted")).rejects.toThrow(/memo:unlisted/u);
+  });
 });

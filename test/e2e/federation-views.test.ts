@@ -1,7 +1,19 @@
 import { describe, expect, it } from "vitest";
 
+import type { ConfigInput } from "../../src/config/schema.ts";
+import { block } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
+import type { GatewayOptions } from "../../src/gateway/gateway.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
+import { fakeUpstream } from "../support/fake-upstream.ts";
+import { testFolder } from "../support/headgate-command.ts";
+import { openSession } from "../support/legacy-session.ts";
+import { sentMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
+import { modernRequest, postModern } from "../support/modern-request.ts";
+import { allow, deny, fakeProvider } from "../support/policy.ts";
+import { exchange, postHeaders } from "../support/raw-http.ts";
+import { bearer, startIssuer } from "../support/tokens.ts";
 import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
@@ -93,6 +105,146 @@ describe.each([newestLegacy, newestModern])("views of several servers, with a cl
     const call = (name: string) => client.callTool("call_tool", { args: { name, arguments: { path: "/x" } } });
     expect((await call("notes__read")).texts).toEqual(['notes.read {"path":"/x"}']);
     await expect(call("notes__write")).rejects.toThrow(/policy/u);
-    await expect(call("call_tool")).rejects.toThrow(/needs the `name`/u);
+    await expect(call("call_tool")).rejects.toThrow(/Unknown tool/u);
+  });
+
+  it("pass arguments on as the client wrote them when it calls what it found", async () => {
+    await using server = await fakeUpstream((call) => {
+      if (call.method !== "POST") return call.replyRaw(405);
+      const { id } = sentMessage(call);
+      if (id === undefined) return call.replyRaw(202);
+      return call.reply({ jsonrpc: "2.0", id, result: { protocolVersion: newestLegacy, capabilities: {} } });
+    });
+    await using gateway = await openGateway({
+      routes: {
+        desk: {
+          upstreams: { s: { url: server.url, era: "legacy" } },
+          views: { finder: { tools: ["*"], discovery: "search" } },
+        },
+      },
+    });
+    const session = await openSession(`${gateway.origin}/desk/finder/mcp`);
+    const odd = String.raw`{ "n":12345678901234567890,"f":1.10,"inf":1e400,"e":"\u0041\/","__proto__":{"x":-0} }`;
+    const call = `{"name":"call_tool","arguments":{"arguments":${odd},"name":"s__pay"}}`;
+    await session.post(Buffer.from(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":${call}}`));
+    const sent = server.calls.find(({ text }) => text.includes("tools/call"))?.text;
+    expect(sent).toContain(`"arguments":${odd}`);
+    expect(sent).toContain('"name":"pay"');
+  });
+});
+
+describe("a view of a route that takes tokens", () => {
+  it("has a metadata document and an audience of its own, and takes no token of the route or of another view", async () => {
+    await using issuer = await startIssuer();
+    await using gateway = await openGateway({
+      auth: { authenticators: { staff: { jwt: { issuer: issuer.url } } } },
+      routes: { desk: { upstreams, views: { triage: { tools: ["github__*"] }, writers: { tools: ["notes__*"] } } } },
+    });
+    const paths = ["/desk", "/desk/triage", "/desk/writers"];
+    const urlOf = (path: string): string => `${gateway.origin}${path}/mcp`;
+    const metadataOf = (path: string): string => `${gateway.origin}/.well-known/oauth-protected-resource${path}/mcp`;
+    for (const path of paths) {
+      const challenged = await exchange(urlOf(path), { method: "POST", headers: postHeaders, body: {} });
+      expect(challenged.status).toBe(401);
+      expect(challenged.headers["www-authenticate"]).toContain(`resource_metadata="${metadataOf(path)}"`);
+      expect((await exchange(metadataOf(path))).json).toMatchObject({
+        resource: urlOf(path),
+        authorization_servers: [issuer.url],
+      });
+      const headers = bearer(await issuer.token({ audience: urlOf(path) }));
+      for (const other of paths) {
+        const request = modernRequest(1, "tools/list");
+        const { status } = await postModern(urlOf(other), { ...request, headers: { ...request.headers, ...headers } });
+        expect([path, other, status]).toEqual([path, other, path === other ? 200 : 401]);
+      }
+    }
+  });
+});
+
+describe("what is said of a route", () => {
+  const refuse = (what: string) => block({ reason: what });
+  const burst = { perSecond: 0.001, burst: 1 };
+  const lock = { format: 1, routes: { "desk/notes": {} } };
+  const cases: readonly (readonly [string, Partial<ConfigInput>, GatewayOptions])[] = [
+    [
+      "a rule that names it",
+      { policy: { rules: [{ deny: 'mcp.server == "desk" && mcp.tool != ""' }, { allow: "true" }] } },
+      {},
+    ],
+    [
+      "a rule that hides",
+      {
+        policy: {
+          rules: [{ deny: 'mcp.server == "desk" && mcp.tool == "notes__write"', hide: true }, { allow: "true" }],
+        },
+      },
+      {},
+    ],
+    [
+      "an interceptor",
+      {},
+      {
+        interceptors: [
+          defineInterceptor({ name: "no", routes: ["desk"], methods: ["tools/call"], onMessage: () => refuse("no") }),
+        ],
+      },
+    ],
+    [
+      "a provider",
+      {},
+      {
+        policies: {
+          desk: fakeProvider({ request: ({ method }) => (method === "tools/call" ? deny() : allow()) }),
+        },
+      },
+    ],
+  ];
+
+  it.each(cases)("holds at the paths of its views: %s", async (_what, config, options) => {
+    const views = { writers: { tools: ["notes__*"] }, finder: { tools: ["*"], discovery: "search" as const } };
+    await using gateway = await openGateway({ routes: { desk: { upstreams, views } }, ...config }, options);
+    for (const path of ["/desk/mcp", "/desk/writers/mcp", "/desk/finder/mcp"]) {
+      const { text } = await postModern(
+        gateway.origin + path,
+        path.includes("finder")
+          ? modernRequest(1, "tools/call", { name: "call_tool", arguments: { name: "notes__write", arguments: {} } })
+          : modernRequest(1, "tools/call", { name: "notes__write", arguments: {} }),
+      );
+      expect(text).toContain('"error"');
+      expect(text).not.toContain("notes.write");
+    }
+  });
+
+  it.each<Partial<ConfigInput>>([
+    { rates: { methods: { "tools/call": burst } } },
+    {
+      policy: {
+        rules: [{ id: "pace", apply: 'mcp.tool != ""', rate: { ...burst, by: "principal.id" } }, { allow: "true" }],
+      },
+    },
+  ])("counts a caller once for all views: %j", async (config) => {
+    const views = { writers: { tools: ["notes__*"] }, readers: { tools: ["notes__*"] } };
+    await using gateway = await openGateway({ routes: { desk: { upstreams, views } }, ...config });
+    const statuses: number[] = [];
+    for (const path of ["/desk/writers/mcp", "/desk/readers/mcp", "/desk/mcp", "/mcp"]) {
+      const call = modernRequest(1, "tools/call", { name: "notes__write", arguments: {} });
+      statuses.push((await postModern(gateway.origin + path, call)).status);
+    }
+    expect(statuses).toEqual([200, 429, 429, 429]);
+  });
+
+  it("blocks what differs from its approved definitions in its views too", async () => {
+    using folder = testFolder();
+    const drift = { lock: folder.write("lock.json", JSON.stringify(lock)), mode: "block" as const };
+    await using gateway = await openGateway({
+      routes: { desk: { upstreams, views: { writers: { tools: ["notes__*"] } } } },
+      drift,
+    });
+    for (const path of ["/desk/mcp", "/desk/writers/mcp"]) {
+      const list = await postModern(gateway.origin + path, modernRequest(1, "tools/list"));
+      expect(list.text).not.toContain("notes__write");
+      const call = modernRequest(2, "tools/call", { name: "notes__write", arguments: {} });
+      expect((await postModern(gateway.origin + path, call)).text).toContain("approved definition");
+    }
   });
 });

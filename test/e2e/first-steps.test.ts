@@ -47,6 +47,35 @@ describe("a port in use", () => {
   });
 });
 
+describe("a data folder that cannot be made", () => {
+  it("costs the recording, and the start says so in plain words", async () => {
+    using folder = testFolder();
+    const env = { XDG_DATA_HOME: folder.write("file", "") };
+    await using gateway = await startGateway(["run", "--port", "0"], { cwd: folder.path, env });
+    await gateway.process.waitForLine(/Ctrl\+C/u);
+    const output = gateway.process.output();
+    expect(output).toContain("file is not a folder; nothing will be recorded; set `record.file`, or XDG_DATA_HOME");
+    expect(output).not.toContain("recording to");
+    expect(output).not.toMatch(/"stack"|\n\s+at /u);
+    folder.write("c.yaml", "upstream: { demo: true }\nadmin: false\nlisten: { port: 0 }\nrecord: true\n");
+    const { exitCode, stderr } = await headgate(["check", "c.yaml"], { cwd: folder.path, env });
+    expect([exitCode, stderr]).toEqual([0, expect.stringContaining("nothing will be recorded")]);
+  });
+});
+
+describe("a file that cannot be written", () => {
+  it.each([
+    [["init", "--output", "FILE/x.yaml", "--", "npx"], "cannot open FILE/x.yaml: a part of the path is not a folder"],
+    [["init", "--output", "none/x.yaml", "--", "npx"], "cannot open none/x.yaml: no such file or folder"],
+    [["init", "--force", "--output", ".", "--", "npx"], "cannot open .: it is a folder"],
+  ])("is named with the reason, and the exit code is 2: %j", async (args, expected) => {
+    using folder = testFolder();
+    folder.write("FILE", "");
+    const { exitCode, stdout, stderr } = await headgate(args, { cwd: folder.path });
+    expect({ exitCode, stdout, stderr }).toEqual({ exitCode: 2, stdout: "", stderr: `headgate init: ${expected}\n` });
+  });
+});
+
 describe("the welcome", () => {
   it("prints the command that this user has", async () => {
     using folder = testFolder();
@@ -93,6 +122,12 @@ describe("options without a configuration", () => {
     [["run", "--env", "A=b"], "--env needs a command after --"],
     [["stdio", "--upstream-header", "a: b", "--", "node"], "--upstream-header needs --upstream URL"],
     [["run", "--upstream", "http://127.0.0.1:9/mcp", "--upstream-header", "bad"], "--upstream-header takes NAME:VALUE"],
+    [["run", "--upstream", "npx -y x"], "--upstream: `npx -y x` is not a URL; start a command with `-- npx -y x`"],
+    [["run", "--upstream", "127.0.0.1:9/mcp"], "is not a URL; begin it with `http://` or `https://`"],
+    [["run", "--upstream", "localhost:9/mcp"], "is not a URL; begin it with `http://` or `https://`"],
+    [["doctor", "--upstream", "htp://x"], "--upstream: `htp://x` is not a URL; begin it with `http://` or `https://`"],
+    [["init", "--upstream", "localhost:9"], "--upstream: `localhost:9` is not a URL; begin it with `http://`"],
+    [["run", "npx", "-y", "x"], "unknown option -y; put `--` before a command to start"],
     [["run", "--env", "NO_SUCH_VARIABLE", "--", "node"], "--env NO_SUCH_VARIABLE: this variable is not set"],
   ])("that have no effect or no meaning are refused: %j", async (args, expected) => {
     const { exitCode, stderr } = await headgate(args);

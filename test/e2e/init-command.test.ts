@@ -24,6 +24,7 @@ describe("headgate init", () => {
         mcpServers: {
           "My Demo": { ...server, env: { API_TOKEN: "very-secret", MODE: "fast", SHARED: "${HOME}" } },
           docs: { type: "http", url: "https://docs.example/mcp", headers: { Authorization: "Bearer very-secret" } },
+          gateway: { type: "http", url: "http://127.0.0.1:8484/docs/mcp" },
         },
       }),
     );
@@ -77,7 +78,7 @@ describe("headgate init", () => {
     });
     await headgate(["init", "--force", "--", "npx", "-y", "@scope/server-x@1.2.3"], here);
     expect(routesOf(folder.path)).toEqual({
-      "server-x": { upstream: { command: "npx", args: ["-y", "@scope/server-x@1.2.3"], env: {} } },
+      "server-x": { upstream: { command: "npx", args: ["-y", "@scope/server-x@1.2.3"] } },
     });
     expect(await headgate(["init", "none.json"], { ...here, cwd: "/" })).toMatchObject({ exitCode: 2 });
   });

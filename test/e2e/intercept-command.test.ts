@@ -12,9 +12,12 @@ const bin = resolve(import.meta.dirname, "../../bin/headgate.mjs");
 const echo: Answering = (call, { id, params }) =>
   id === undefined ? call.replyRaw(202) : call.reply(textResult(id, String(params?.["name"])));
 
+/** An editor that changes the text with sed. */
+const editing = (change: string): string => `sed ${change} "$1" > "$1.new" && cat "$1.new" > "$1"`;
+
 /** A running gateway, and a person at a terminal of the same user. */
-async function startDesk(filter: string, options: readonly string[] = [], edit = "") {
-  const data = temporaryFolder({ "editor.sh": `#!/bin/sh\nsed ${edit} "$1" > "$1.new" && cat "$1.new" > "$1"\n` });
+async function startDesk(filter: string, options: readonly string[] = [], edit = "", script = editing(edit)) {
+  const data = temporaryFolder({ "editor.sh": `#!/bin/sh\n${script}\n` });
   chmodSync(join(data.path, "editor.sh"), 0o700);
   const env = { XDG_DATA_HOME: data.path, EDITOR: join(data.path, "editor.sh"), VISUAL: undefined };
   const upstream = await legacyUpstream(echo);
@@ -78,6 +81,19 @@ describe("headgate intercept", () => {
     expect(upstream.received("tools/call")).toHaveLength(2);
   });
 
+  it("[SC-063] asks once about each message, however many more come meanwhile", async () => {
+    await using desk = await startDesk("tool:held ~q");
+    const calls = [1, 2, 3, 4].map(async (id) => desk.session.post(toolCall(id, "held")));
+    for (const _call of calls) {
+      const id = await nextHeld(desk.command);
+      desk.type("l");
+      await desk.command.waitForLine(new RegExp(`let go ${id}`, "u"));
+    }
+    for (const call of calls) expect((await call).text).toContain("held");
+    expect(desk.command.output()).toMatch(/1 more held\)/u);
+    expect(desk.command.output().split("[q]uit? ")).toHaveLength(calls.length + 1);
+  });
+
   it("[SC-065] keeps every byte that was not edited in $EDITOR", async () => {
     await using desk = await startDesk("tool:held ~q", [], "'s/small/LARGE/'");
     const text =
@@ -89,6 +105,55 @@ describe("headgate intercept", () => {
     // The id towards the server is the gateway's own.
     const rest = (sent: string): string => sent.replace(/"id":[^,]+,/u, "");
     expect(rest(desk.upstream.received("tools/call")[0]?.text ?? "")).toBe(rest(text).replace("small", "LARGE"));
+  });
+
+  it.each([
+    ["fails", "exit 3", /the editor failed/u],
+    ["is not there", "exec no-such-editor", /the editor failed/u],
+    ["leaves no JSON", 'echo "{ nonsense" > "$1"', /not a JSON object/u],
+    ["leaves nothing", ': > "$1"', /not a JSON object/u],
+    ["leaves a list", 'echo "[]" > "$1"', /not a JSON object/u],
+    ["changes the id", `sed 's/"id": 1/"id": 2/' "$1" > "$1.new" && cat "$1.new" > "$1"`, /the id cannot change/u],
+  ])("[SC-065] keeps a message held, as it was, when the editor %s", async (_what, script, expected) => {
+    await using desk = await startDesk("tool:held ~q", [], "", script);
+    const answer = desk.session.post(toolCall(1, "held"));
+    await nextHeld(desk.command);
+    desk.type("edit");
+    await desk.command.waitForLine(expected);
+    expect(desk.upstream.received("tools/call")).toEqual([]);
+    desk.type("l");
+    expect((await answer).json).toEqual(textResult(1, "held"));
+    expect(desk.upstream.received("tools/call")).toHaveLength(1);
+  });
+
+  it("[SC-063] has each message decided by one of two people who hold it", async () => {
+    await using desk = await startDesk("tool:held ~q");
+    const args = [process.execPath, bin, "intercept", "tool:held ~q", "--url", desk.admin] as const;
+    await using other = await startProcess(args, { env: { XDG_DATA_HOME: desk.data } });
+    await other.waitForLine(/holding messages that match/u);
+    const answer = desk.session.post(toolCall(1, "held"));
+    await nextHeld(desk.command);
+    desk.type("d first");
+    // The second one is asked about the same message only if the first let it go.
+    expect((await answer).json).toMatchObject({ id: 1, error: { message: "first" } });
+    const next = desk.session.post(toolCall(2, "held"));
+    await nextHeld(desk.command);
+    desk.type("l");
+    await eventually(() => expect(other.output()).toMatch(/→ tools\/call held/u));
+    other.stdin.write("d second\n");
+    expect((await next).json).toMatchObject({ id: 2, error: { message: "second" } });
+    expect(desk.upstream.received("tools/call")).toEqual([]);
+  });
+
+  it("[SC-064] refuses what is held when the gateway stops, and says that it has ended", async () => {
+    await using desk = await startDesk("tool:held ~q");
+    const answer = desk.session.post(toolCall(1, "held"));
+    await nextHeld(desk.command);
+    await desk.gateway.process.stop();
+    expect((await answer).json).toMatchObject({ id: 1, error: { data: { origin: "gateway" } } });
+    expect(await desk.command.exited).toMatchObject({ code: 1 });
+    expect(desk.command.output()).toContain("the gateway has ended");
+    expect(desk.upstream.received("tools/call")).toEqual([]);
   });
 
   it("[SC-065] edits answers too", async () => {

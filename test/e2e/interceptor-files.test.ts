@@ -126,6 +126,57 @@ describe("interceptors in files", () => {
     await becomes("third told");
   });
 
+  it.each([
+    ["ts", "import"],
+    ["mts", "import"],
+    ["mjs", "import"],
+    ["cjs", "require"],
+    ["cts", "require"],
+  ])("may be .%s files that %s the package and other files, and are loaded again with those", async (ext, how) => {
+    const takes = (name: string, from: string): string =>
+      how === "import" ? `import { ${name} } from "${from}";` : `const { ${name} } = require("${from}");`;
+    const gives = (name: string, value: string): string =>
+      how === "import"
+        ? `export ${name === "default" ? "default" : `const ${name} =`} ${value};`
+        : `${name === "default" ? "module.exports" : `exports.${name}`} = ${value};`;
+    const own = `{ methods: ["tools/call"], phase: "request", onMessage: () => block({ reason: said + typeof memberValue }) }`;
+    const mine = [
+      takes("block", "headgate"),
+      takes("memberValue", "headgate/protocol"),
+      takes("said", `./said.${ext}`),
+      gives("default", own),
+    ];
+    await using upstream = await legacyUpstream(echo);
+    await using gateway = await startConfigured(
+      { upstream: { url: upstream.url }, interceptors: [{ file: `mine.${ext}` }] },
+      { [`mine.${ext}`]: mine.join("\n"), [`said.${ext}`]: gives("said", '"first "') },
+    );
+    const session = await openSession(gateway.url);
+    expect(await textOf(session)).toContain("first function");
+    gateway.folder.write(`said.${ext}`, gives("said", '"second "'));
+    await eventually(async () => expect(await textOf(session)).toContain("second function"));
+  });
+
+  it.each([
+    ["throw", "() => { throw new Error('out'); }", /"reason":"threw".*Error: out/u],
+    ["reject", "async () => { throw new Error('out'); }", /"reason":"threw".*Error: out/u],
+    ["never decide", "() => new Promise(() => {})", /"reason":"did not decide within 300 ms"/u],
+    ["return nothing", "() => undefined", /"reason":"returned no action"/u],
+    ["return something else", "() => 5", /"reason":"returned no action"/u],
+    ["block without a reason", "() => ({ type: 'block' })", /"reason":"returned `block` without a reason/u],
+  ])("that %s let nothing pass, and the log says why", async (_what, onMessage, expected) => {
+    await using upstream = await legacyUpstream(echo);
+    await using gateway = await startConfigured(
+      { upstream: { url: upstream.url }, interceptors: [{ file: "mine.js", timeout: "300ms" }] },
+      { "mine.js": `export default { methods: ["tools/call"], phase: "request", onMessage: ${onMessage} };` },
+    );
+    const session = await openSession(gateway.url);
+    expect(await textOf(session)).toContain("interceptor mine failed");
+    expect(upstream.received("tools/call")).toEqual([]);
+    const [line] = await gateway.process.waitForLine(/.*interceptor failed.*/u);
+    expect(line).toMatch(expected);
+  });
+
   it("are loaded again by `headgate stdio` as well, whose server stays until the next start", async () => {
     using folder = temporaryFolder({ "mine.ts": answering("first"), "said.ts": "export const said = ' said';" });
     const configure = (upstream: unknown): string =>
@@ -154,8 +205,9 @@ describe("interceptors in files", () => {
   });
 
   it.each([
-    ["missing", [{ file: "none.ts" }], /interceptors\[0\]\.file: .*none\.ts: Cannot find module/u],
+    ["missing", [{ file: "none.ts" }], /interceptors\[0\]\.file: .*none\.ts: no such file/u],
     ["not TypeScript", [{ file: "broken.ts" }], /interceptors\[0\]\.file: .*broken\.ts: SyntaxError/u],
+    ["TypeScript that is more than types", [{ file: "enum.ts" }], /enum is not supported.*compile it to JavaScript/u],
     ["throwing", [{ file: "throws.ts" }], /interceptors\[0\]\.file: .*: Error: not today \(.*throws\.ts:1\)/u],
     ["without an interceptor", [{ file: "empty.ts" }], /the default export must be/u],
     ["with options that are wrong", [{ file: "options.ts" }], /timeout of interceptor options/u],
@@ -168,6 +220,7 @@ describe("interceptors in files", () => {
   ])("that are %s are a problem of `headgate check`", async (_what, interceptors, expected) => {
     using folder = temporaryFolder({
       "broken.ts": "export default { onMessage( };",
+      "enum.ts": "enum Kind { One } export default () => Kind.One;",
       "throws.ts": 'throw new Error("not today");',
       "empty.ts": "export const onMessage = () => {};",
       "options.ts": "export default { timeoutMs: -1, onMessage: () => {} };",

@@ -3,7 +3,7 @@ import { createFakeKong } from "../support/fake-kong/fake-kong.ts";
 import { instantEngine, startLocalServer, unusedSettings } from "../support/fake-kong/local-server.ts";
 import type { PluginServerProcess } from "../support/fake-kong/plugin-server-process.ts";
 import { createKongRig, guards, packingMs, startPackedServer } from "../support/fake-kong/rig.ts";
-import { denyRequest } from "../support/mock-pingauthorize.ts";
+import { allowRequest, denyRequest } from "../support/mock-pingauthorize.ts";
 
 let server: PluginServerProcess;
 beforeAll(async () => {
@@ -112,6 +112,21 @@ describe("the guard in Kong", () => {
     const { client } = await skipping.send({ headers: { upgrade: "websocket" } }, { body: "socket" });
     expect([client.status, client.body.toString()]).toEqual([200, "socket"]);
   });
+
+  it.each(["__proto__", "constructor", "prototype", "toString", "hasownproperty", "x".repeat(8000)])(
+    "[PX-01] judges requests and responses whatever their headers are called, also without the guard: %#",
+    async (name) => {
+      await using rig = await createKongRig(server);
+      rig.mock.onRequest(denyRequest(401, "no"));
+      const refused = await rig.send({ headers: Object.fromEntries([[name, "x"]]) });
+      expect([refused.client.status, refused.upstream, refused.client.source]).toEqual([401, undefined, "exit"]);
+      expect(JSON.stringify(rig.payloads("request")[0])).toContain(`{"${name.toLowerCase()}":"x"}`);
+      rig.mock.onRequest(allowRequest);
+      rig.mock.onResponse(() => ({ json: { response_code: "403", body: "judged", headers: [] } }));
+      const { client } = await rig.send({}, { headers: Object.fromEntries([[name, "x"]]), body: "unjudged" });
+      expect([client.status, client.body.toString()]).toEqual([403, "judged"]);
+    },
+  );
 
   it("[PX-03] clears headers however many there are", async () => {
     await using own = await startPackedServer();

@@ -117,5 +117,17 @@ describe("settings that Kong's schema and the plugin check alike", () => {
 
   it("[PA-013] a secret_header_name", () => {
     expectAgreement("secret_header_name", ["CLIENT-TOKEN", "x_y.z", "a b", "a:", "ä", "a\n", "!#$%&'*+-.^_`|~"]);
+    expectAgreement("secret_header_name", [
+      "HOST",
+      "x-host",
+      "hosts",
+      "Content-Length",
+      "contentXlength",
+      "TraceParent",
+    ]);
+  });
+
+  it("[PA-012] a shared_secret", () => {
+    expectAgreement("shared_secret", ["a", "a b", "ä", "{vault://env/x}", "a\n", "\ta", " a", "a ", "a\0b", "a\u007F"]);
   });
 });

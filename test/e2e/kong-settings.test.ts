@@ -50,6 +50,8 @@ describe("settings, as Kong hands them to the packed plugin", () => {
     ["[PA-201]", { non_mcp_json: "maybe" }],
     ["[PA-201]", { tls_ca_cert: "/etc/ca.pem" }],
     ["[PA-201]", { tls_client_cert: "-----BEGIN CERTIFICATE-----" }],
+    ["[PA-012]", { shared_secret: "abc\n" }],
+    ["[PA-013]", { secret_header_name: "Content-Length" }],
     ["[PA-032]", { extract_headers: [1] }],
     ["[PA-033] [PA-034]", { mcp_retry_methods: ["tools/delete"] }],
   ])("%s [PA-201] refuse %j: Kong answers 500 and its log says why", async (_row, settings) => {

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
 import { describe, expect, it } from "vitest";
-import { systemTimer } from "../../src/core/exchange.ts";
+import { anonymous, systemTimer } from "../../src/core/exchange.ts";
 import { createPassThrough } from "../../src/gateway/passthrough/pass-through.ts";
 import type { ObservedRequest } from "../../src/gateway/passthrough/traffic-observer.ts";
 import { defaultLimits } from "../../src/protocol/message.ts";
@@ -95,15 +95,17 @@ describe("a route in observe mode", () => {
         dispatcher: pool,
         limits: defaultLimits,
         setTimer: systemTimer,
+        quickMs: 1000,
         newId: () => "1",
       },
       { open: () => broken },
       () => {
         faults++;
       },
+      () => {},
     );
     const server = createServer((request, response) => {
-      void relay(request, response);
+      void relay(request, response, new Set(), anonymous);
     });
     await new Promise<void>((resolve) => {
       server.listen(0, "127.0.0.1", resolve);

@@ -13,6 +13,8 @@ const trace = "0af7651916cd43dd8448eb211c80319c";
 const [inBody, inHeader] = ["b7ad6b7169203331", "00f067aa0ba902b7"] as const;
 const traceparent = (span: string) => `00-${trace}-${span}-01`;
 
+const traceparentOf = ({ traceId, spanId }: ReceivedSpan) => `00-${traceId}-${spanId}-01`;
+
 /** Environment that sends to a collector; metrics often enough that the last ones come with the end. */
 const sendingTo = ({ url }: OtlpReceiver) => ({ OTEL_EXPORTER_OTLP_ENDPOINT: url });
 
@@ -78,6 +80,37 @@ describe("spans of a call", () => {
     expect(call?.json).toMatchObject({
       params: { _meta: { ...meta, traceparent: traceparent(client.spanId) } },
     });
+  });
+
+  it("name the server of several that the call is for, on both sides, and where that is", async () => {
+    await using receiver = await startOtlpReceiver();
+    await using one = await legacyUpstream(answerAll);
+    await using two = await legacyUpstream(answerAll);
+    const servers = [`one=${one.url}`, `two=${two.url}`];
+    await using gateway = await startGateway(["run", "--federate", ...servers, "--port", "0"], {
+      env: sendingTo(receiver),
+    });
+    const session = await openSession(gateway.url);
+    await session.post(toolCall(7, "two__weigh"));
+    await session.post(toolCall(8, "nobody__weigh"));
+    await gateway.process.stop();
+
+    const spans = receiver.spans();
+    for (const kind of ["SERVER", "CLIENT"] as const) {
+      expect(named(spans, "tools/call two__weigh", kind).attributes).toMatchObject({ "headgate.upstream": "two" });
+      const about = ["tools/call nobody__weigh", "initialize"].map((name) => named(spans, name, kind));
+      for (const { attributes } of about) expect(attributes).not.toHaveProperty("headgate.upstream");
+    }
+    expect(named(spans, "tools/call two__weigh", "CLIENT").attributes).toMatchObject({
+      "server.address": "127.0.0.1",
+      "server.port": Number(new URL(two.url).port),
+      "network.protocol.name": "http",
+    });
+    // The trace goes on in the server, though the message has another name there.
+    const client = named(spans, "tools/call two__weigh", "CLIENT");
+    const [call] = two.received("tools/call");
+    expect(call?.headers).toMatchObject({ traceparent: traceparentOf(client) });
+    expect(call?.json).toMatchObject({ params: { name: "weigh" } });
   });
 
   it("[SC-072] continue what the HTTP request says, and link it where the message says something else", async () => {

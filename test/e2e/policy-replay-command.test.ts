@@ -71,7 +71,7 @@ describe("headgate policy replay", () => {
         rule: "no-sums",
         count: 2,
         principals: ["anonymous", "ann"],
-        detail: ["the agent is told: No sums today."],
+        detail: ["the agent sees: No sums today."],
       },
       { kind: "newly-allowed", target: "pay", rule: "rest", detail: ["rule no-pay refused it then"] },
     ]);

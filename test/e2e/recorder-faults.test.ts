@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -78,6 +78,8 @@ const removals = [
       writeFileSync(file, "");
     },
   ],
+  ["emptied", () => truncateSync(file)],
+  ["emptied with its log", () => [file, `${file}-wal`].forEach((path) => truncateSync(path))],
   ["robbed of its log", () => rmSync(`${file}-wal`)],
 ] as const;
 

@@ -44,7 +44,7 @@ describe("the thread that writes", () => {
   });
 
   it("[SC-090] says no while its disk is full, and goes on when there is room again", async () => {
-    await using writer = startWriter(target({ maxPages: 60 }));
+    await using writer = startWriter(target({ maxPages: 30 }));
     await writer.append(batch("a", 0, "x".repeat(100_000)));
     await expect(writer.append(batch("b", 10, "x".repeat(100_000)))).rejects.toMatchObject({
       code: "store_failed",

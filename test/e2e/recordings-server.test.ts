@@ -11,6 +11,13 @@ const policy = {
   ],
 };
 
+const findOnly = {
+  rules: [
+    { id: "find", allow: 'mcp.method != "tools/call" || mcp.tool == "find_exchanges"' },
+    { id: "rest", deny: "true", reason: "Find only." },
+  ],
+};
+
 interface Page {
   readonly exchanges: readonly { readonly id: string; readonly route: string; readonly target?: string }[];
 }
@@ -18,7 +25,11 @@ interface Page {
 describe("recordings as an MCP server", () => {
   it("answers what agents did and why, read-only and marked as untrusted", async () => {
     await using admin = await openAdmin({
-      routes: { desk: { upstream: { demo: true }, policy }, memory: { upstream: { recordings: true } } },
+      routes: {
+        desk: { upstream: { demo: true }, policy },
+        memory: { upstream: { recordings: true } },
+        narrow: { upstream: { recordings: true }, policy: findOnly },
+      },
     });
     await using agent = await connectV2({ via: "http", url: `${admin.origin}/desk/mcp` }, "2025-11-25");
     await agent.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
@@ -52,6 +63,11 @@ describe("recordings as an MCP server", () => {
     // What this server itself is asked does not come back.
     const { value: all } = await ask("find_exchanges", { limit: 200 });
     expect((all as Page).exchanges.every(({ route }) => route === "desk")).toBe(true);
+    // Policy decides here as on every route.
+    await using narrow = await connectV2({ via: "http", url: `${admin.origin}/narrow/mcp` }, "auto");
+    expect((await narrow.sdk.listTools()).tools.map(({ name }) => name)).toEqual(["find_exchanges"]);
+    await narrow.sdk.callTool({ name: "find_exchanges", arguments: { filter: "tool:add" } });
+    await expect(narrow.sdk.callTool({ name: "get_exchange", arguments: { id: first } })).rejects.toThrow("Find only.");
     for (const args of [{ filter: "foo:bar" }, { limit: 0 }, { cursor: "x" }])
       expect(await reader.sdk.callTool({ name: "find_exchanges", arguments: args })).toMatchObject({ isError: true });
     expect(await reader.sdk.callTool({ name: "get_exchange", arguments: { id: "none" } })).toMatchObject({

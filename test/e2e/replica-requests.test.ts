@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { gatewayClient, startOAuthServer } from "../support/oauth-server.ts";
 import { post, type RawAnswer } from "../support/raw-http.ts";
-import { startRedis } from "../support/redis.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
 import { openPair, type ReplicaPair } from "../support/replicas.ts";
 
 const keys = { ann: formatApiKey(randomBytes(32)), bob: formatApiKey(randomBytes(32)), agent: "" };
@@ -18,9 +18,10 @@ const staff = { apiKeys: { keys: { ann: { hash: hashApiKey(keys.ann) }, bob: { h
 const audience = "https://gateways.example/mcp";
 
 let pair: ReplicaPair;
+let redis: RedisServer;
 const started = new AsyncDisposableStack();
 beforeAll(async () => {
-  const redis = started.use(await startRedis());
+  redis = started.use(await startRedis());
   const fixture = started.use(await startFixture({ era: "modern" }));
   const child = (era: "legacy" | "modern") => {
     const [command, ...args] = stdioFixture({ era });
@@ -37,7 +38,10 @@ beforeAll(async () => {
   };
   const routes: ConfigInput["routes"] = {
     single: { upstream: child("legacy") },
-    federated: { upstreams: { it: { ...child("legacy"), prefix: "" } } },
+    federated: {
+      upstreams: { it: { ...child("legacy"), prefix: "" } },
+      federation: { listing: { wait: "60s" } },
+    },
     "tasks-stdio": { upstream: child("modern") },
     "tasks-http": { upstream: { url: fixture.url } },
     "tasks-exchange": { auth: { use: ["agents"] }, upstream: { url: fixture.url, credentials: { tokenExchange } } },
@@ -129,6 +133,35 @@ describe("a task at a server that is called on behalf of users", () => {
     const taskId = await taskOf("one", "tasks-exchange", "agent");
     const got = await send("two", "tasks-exchange", "tasks/get", { taskId }, "agent");
     expect(got.json).toMatchObject({ result: { taskId } });
+  });
+});
+
+describe("while the store is away", () => {
+  it("a retry reaches the call, a known task its gateway, and one that nobody can tell is refused for a while", async () => {
+    const retry = await askedBy("one", "single");
+    const [known, unknown] = [await taskOf("one", "tasks-stdio"), await taskOf("one", "tasks-stdio")];
+    await eventually(async () =>
+      expect(resultOf(await send("two", "tasks-stdio", "tasks/get", { taskId: known }))).toMatchObject({
+        taskId: known,
+      }),
+    );
+    await redis.stop();
+    try {
+      expect(resultOf(await send("two", "single", "tools/call", retry))).toMatchObject({ resultType: "complete" });
+      const got = await send("two", "tasks-stdio", "tasks/get", { taskId: known });
+      expect(got.json).toMatchObject({ result: { taskId: known } });
+      const stolen = await send("two", "tasks-stdio", "tasks/get", { taskId: known }, "bob");
+      expect(stolen.json).toMatchObject({ error: { message: "unknown task" } });
+      const refused = await send("two", "tasks-stdio", "tasks/get", { taskId: unknown });
+      expect(refused).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
+    } finally {
+      await redis.start();
+    }
+    await eventually(async () => {
+      for (const { gateway } of [pair.one, pair.two]) expect(gateway.metrics()).toMatch(/^headgate_peers 1$/mu);
+      // The store answers again.
+      expect((await send("two", "tasks-stdio", "tasks/get", { taskId: "none" })).status).not.toBe(503);
+    });
   });
 });
 

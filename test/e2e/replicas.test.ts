@@ -1,8 +1,14 @@
 // Several gateways behind a proxy that sends each request to the next one. Real Redis, real processes where they die.
 import { EventEmitter } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, type IncomingMessage } from "node:http";
+import { request as httpsRequest, type RequestOptions } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TLSSocket } from "node:tls";
 
-import { describe, expect, it } from "vitest";
+import { createClient } from "@redis/client";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { sendToPeer } from "../../src/gateway/edge/peer-requests.ts";
@@ -11,8 +17,10 @@ import { createCertificate } from "../support/certificate.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
+import { startGateway } from "../support/gateway.ts";
 import { fakeUpstream, type UpstreamStream } from "../support/fake-upstream.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
+import type { Principal } from "../../src/core/exchange.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { principalNamed } from "../support/principals.ts";
 import { exchange, openStream, post, postHeaders } from "../support/raw-http.ts";
@@ -63,6 +71,73 @@ describe("two gateways with the same keys and nothing else", () => {
   });
 });
 
+describe("a cursor of one gateway", () => {
+  it("goes on at another with the same keys, and is refused by one with others", async () => {
+    const names = ["a", "b", "c", "d"];
+    const tools = names.map((name) => ({ name, inputSchema: { type: "object" } }));
+    await using upstream = await legacyUpstream((call, { id, method }) =>
+      call.reply({ jsonrpc: "2.0", id, result: method === "tools/list" ? { tools } : {} }),
+    );
+    const upstreams = { one: { url: upstream.url, prefix: "" } };
+    const config: ConfigInput = {
+      state: { keys: [newSecret()] },
+      routes: { all: { upstreams, federation: { listing: { page: 1 } } } },
+    };
+    await using first = await openGateway(config);
+    await using second = await openGateway(config);
+    await using stranger = await openGateway({ ...config, state: { keys: [newSecret()] } });
+    const { headers } = await openSession(first.url);
+    const listed: unknown[] = [];
+    const list = async (url: string, own: Readonly<Record<string, string>>, cursor: unknown) => {
+      const params = cursor === undefined ? {} : { cursor };
+      const { json } = await post(url, { jsonrpc: "2.0", id: 1, method: "tools/list", params }, own);
+      return Object(json) as { readonly result?: { tools: { name: string }[]; nextCursor?: string }; error?: unknown };
+    };
+    let cursor: string | undefined;
+    do {
+      const { url } = listed.length % 2 === 0 ? first : second;
+      const { result } = await list(url, headers, cursor);
+      listed.push(...(result?.tools.map(({ name }) => name) ?? []));
+      cursor = result?.nextCursor;
+      if (cursor !== undefined && listed.length === 1)
+        expect(await list(stranger.url, (await openSession(stranger.url)).headers, cursor)).toMatchObject({
+          error: { code: -32_602 },
+        });
+    } while (cursor !== undefined);
+    expect(listed).toEqual(names);
+  });
+});
+
+describe("a server whose list changes", () => {
+  it("is listed anew by a gateway that did not hear of it", async () => {
+    let tool = "before";
+    await using upstream = await fakeUpstream((call) => {
+      const { id, method } = Object(call.json) as { id?: unknown; method?: string };
+      if (call.method !== "POST") return call.replyRaw(405, { allow: "POST" });
+      if (id === undefined) return call.replyRaw(202);
+      const result =
+        method === "initialize"
+          ? {
+              protocolVersion: "2025-11-25",
+              capabilities: { tools: { listChanged: true } },
+              serverInfo: { name: "changing", version: "1" },
+            }
+          : { tools: [{ name: tool, inputSchema: { type: "object" } }] };
+      return call.reply({ jsonrpc: "2.0", id, result }, 200, { "mcp-session-id": "upstream" });
+    });
+    const upstreams = { one: { url: upstream.url, prefix: "" } };
+    const config: ConfigInput = { state: { keys: [newSecret()] }, routes: { all: { upstreams } } };
+    await using first = await openGateway(config);
+    await using second = await openGateway(config);
+    const session = await openSession(first.url);
+    const listed = async () => post(second.url, { jsonrpc: "2.0", id: 1, method: "tools/list" }, session.headers);
+    expect((await listed()).json).toMatchObject({ result: { tools: [{ name: "before" }] } });
+    // Only the first would hear of it.
+    tool = "after";
+    expect((await listed()).json).toMatchObject({ result: { tools: [{ name: "after" }] } });
+  });
+});
+
 describe("two gateways that know each other", () => {
   it("serve a session with a stdio server where its process is", async () => {
     await using redis = await startRedis();
@@ -93,7 +168,7 @@ describe("two gateways that know each other", () => {
       await stream.send({ jsonrpc: "2.0", id: "question", method: "roots/list" });
     });
     await using pair = await openPair(redis.state, { upstream: { url: upstream.url }, ...cluster });
-    for (const url of await readPeers(redis)) expect(url).toMatch(how === "TLS" ? /^https:/u : /^http:/u);
+    for (const url of await readPeers(redis, pair.config)) expect(url).toMatch(how === "TLS" ? /^https:/u : /^http:/u);
     const session = await openSession(pair.one.url);
     // The call runs at the first gateway; the answer to its question comes to the second.
     await using call = await session.stream(toolCall(7, "asks"));
@@ -106,34 +181,60 @@ describe("two gateways that know each other", () => {
     });
   });
 
-  it("bring a resumed stream to the gateway that sent its events", async () => {
-    const running = Promise.withResolvers<UpstreamStream>();
-    const answer: Answering = (call) => {
-      running.resolve(call.stream());
-    };
+  it("take up new certificates at both ends, without a restart", async () => {
     await using redis = await startRedis();
-    await using upstream = await legacyUpstream(answer);
-    await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
+    using certificate = createCertificate("first");
+    const { certFile, keyFile } = certificate;
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    const tls = { certFile, keyFile, caFile: certFile };
+    const cluster = { listen: { host: "127.0.0.1", port: 0 }, tls };
+    await using pair = await openPair(redis.state, { upstream: { command, args }, cluster });
+    const [url = ""] = await readPeers(redis, pair.config);
     const session = await openSession(pair.one.url);
-    const call = await session.stream(toolCall(7, "slow"));
-    const tell = async (data: string) =>
-      (await running.promise).send({
-        jsonrpc: "2.0",
-        method: "notifications/message",
-        params: { level: "info", data },
-      });
-    await tell("first");
-    const first = await call.next();
-    const seen = first?.data === "" ? await call.next() : first;
-    call.close();
-    await tell("second");
-    const headers = { ...session.headers, accept: "text/event-stream", "last-event-id": seen?.id ?? "" };
-    await using resumed = await openStream(pair.two.url, { headers });
-    expect(await nextMessage(resumed)).toMatchObject({ params: { data: "second" } });
-    await (await running.promise).send(textResult(7, "done"));
-    expect(await nextMessage(resumed)).toMatchObject({ id: 7, result: {} });
-    expect(pair.two.gateway.metrics()).toMatch(/^headgate_forwarded_requests_total\{.*\} 1$/mu);
+    const call = toolCall(1, "test_simple_text");
+    expect((await post(pair.two.url, call, session.headers)).status).toBe(200);
+    const first = { cert: readFileSync(certFile), key: readFileSync(keyFile), ca: readFileSync(certFile) };
+    expect(await shownBy(url, first)).toBe("first");
+    certificate.replace("second");
+    const second = { cert: readFileSync(certFile), key: readFileSync(keyFile), ca: readFileSync(certFile) };
+    await eventually(async () => expect(await shownBy(url, second)).toBe("second"));
+    // Each hands requests over with the new one, and trusts no other any more.
+    await eventually(async () => expect((await post(pair.two.url, call, session.headers)).status).toBe(200));
+    await expect(shownBy(url, { ...first, ca: second.ca })).rejects.toMatchObject({ code: expect.any(String) });
   });
+
+  it.each(["with their store", "while it is away"])(
+    "bring a resumed stream to the gateway that sent its events, %s",
+    async (when) => {
+      const running = Promise.withResolvers<UpstreamStream>();
+      const answer: Answering = (call) => {
+        running.resolve(call.stream());
+      };
+      await using redis = await startRedis();
+      await using upstream = await legacyUpstream(answer);
+      await using pair = await openPair(redis.state, { upstream: { url: upstream.url } });
+      const session = await openSession(pair.one.url);
+      const call = await session.stream(toolCall(7, "slow"));
+      const tell = async (data: string) =>
+        (await running.promise).send({
+          jsonrpc: "2.0",
+          method: "notifications/message",
+          params: { level: "info", data },
+        });
+      await tell("first");
+      const first = await call.next();
+      const seen = first?.data === "" ? await call.next() : first;
+      call.close();
+      await tell("second");
+      if (when === "while it is away") await redis.stop();
+      const headers = { ...session.headers, accept: "text/event-stream", "last-event-id": seen?.id ?? "" };
+      await using resumed = await openStream(pair.two.url, { headers });
+      expect(await nextMessage(resumed)).toMatchObject({ params: { data: "second" } });
+      await (await running.promise).send(textResult(7, "done"));
+      expect(await nextMessage(resumed)).toMatchObject({ id: 7, result: {} });
+      expect(pair.two.gateway.metrics()).toMatch(/^headgate_forwarded_requests_total\{.*\} 1$/mu);
+    },
+  );
 
   it("end a session together", async () => {
     await using redis = await startRedis();
@@ -153,7 +254,7 @@ describe("two gateways that know each other", () => {
     await using upstream = await legacyUpstream(pong);
     const config = replicaConfig(redis.state, { upstream: { url: upstream.url } });
     await using _gateway = await openGateway(config);
-    const peers = await readPeers(redis);
+    const peers = await readPeers(redis, config);
     for (const url of peers) {
       expect((await post(`${url}/mcp`, ping, {})).status).toBe(401);
       expect((await post(`${url}/mcp`, ping, { "headgate-peer": "hp1.x.y" })).status).toBe(401);
@@ -161,12 +262,33 @@ describe("two gateways that know each other", () => {
     expect(peers).toHaveLength(1);
   });
 
+  it("with clocks that differ tell the client to try again, and not that its credentials are wrong", async () => {
+    await using redis = await startRedis();
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    const config = { ...replicaConfig(redis.state, { upstream: { command, args } }), admin: false as const };
+    await using owner = await openGateway(config);
+    const folder = mkdtempSync(join(tmpdir(), "headgate-clocks-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "headgate.json");
+    writeFileSync(file, JSON.stringify(config));
+    const early = "data:text/javascript,const now = Date.now; Date.now = () => now() - 120_000;";
+    const env = { NODE_OPTIONS: `--import "${early}"` };
+    await using other = await startGateway(["run", "--config", file, "--port", "0"], { env });
+    const session = await openSession(owner.url);
+    await eventually(async () => {
+      const answered = await post(other.url, toolCall(1, "test_simple_text"), session.headers);
+      expect(answered).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
+      expect(other.process.output()).toContain("a peer refuses what this gateway hands over");
+    });
+    expect((await session.post(toolCall(2, "test_simple_text"))).status).toBe(200);
+  });
+
   it("take what was heard on the wire neither with another message nor twice", async () => {
     await using redis = await startRedis();
     await using upstream = await legacyUpstream(pong);
     const config = replicaConfig(redis.state, { upstream: { url: upstream.url } });
     await using _gateway = await openGateway(config);
-    const [url = ""] = await readPeers(redis);
+    const [url = ""] = await readPeers(redis, config);
     await using wire = await fakeUpstream((call) => call.replyRaw(204));
     const body = Buffer.from(JSON.stringify(ping));
     const heard = async (): Promise<Readonly<Record<string, string>>> => {
@@ -181,7 +303,9 @@ describe("two gateways that know each other", () => {
       };
       // Only these members are read.
       const forwarded = { ...caller, request: request as unknown as IncomingMessage };
-      await sendToPeer({ seal, agent: new Agent(), subjectTokens: new WeakMap() }, wire.url, forwarded, Date.now);
+      const peer = { node: "0000000b", url: wire.url, gone: new AbortController().signal };
+      const own = { node: "0000000a", seal, agent: new Agent(), subjectTokens: new WeakMap<Principal, string>() };
+      await sendToPeer(own, peer, forwarded, Date.now);
       const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
       return sent as Readonly<Record<string, string>>;
     };
@@ -193,15 +317,34 @@ describe("two gateways that know each other", () => {
   });
 });
 
-/** The URLs that gateways have announced. */
-async function readPeers(redis: RedisServer): Promise<readonly string[]> {
-  const { createClient } = await import("@redis/client");
+/** The name in the certificate of a peer's listener; rejects unless it answers a request of ours. */
+async function shownBy(url: string, tls: Pick<RequestOptions, "cert" | "key" | "ca">): Promise<string | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
+  const request = httpsRequest(url, { ...tls, agent: false, checkServerIdentity: () => undefined }, (answer) => {
+    const { subject } = (answer.socket as TLSSocket).getPeerCertificate();
+    resolve(subject.CN as string | undefined);
+    answer.destroy();
+  });
+  request.on("error", reject).end();
+  return promise;
+}
+
+/** The URLs that gateways have announced. Only gateways with the same secret can read and write them. */
+async function readPeers(redis: RedisServer, { cluster, state }: ConfigInput): Promise<readonly string[]> {
   const client = createClient({ url: redis.url });
   await client.connect();
   const nodes = await client.sMembers("hg:nodes");
-  const urls = await client.mGet(nodes.map((node) => `hg:lease:${node}`));
+  const leases = await client.mGet(nodes.map((node) => `hg:lease:${node}`));
   client.destroy();
-  return urls.filter((url) => url !== null);
+  const secret = cluster?.secret ?? state?.keys?.[0] ?? "";
+  const seal = createSeals([Buffer.from(secret)]).peer;
+  return nodes.flatMap((node, index) => {
+    const lease = leases[index] ?? undefined;
+    if (lease === undefined) return [];
+    expect(lease).not.toContain("127.0.0.1");
+    const content = seal.open(lease, `lease ${node}`)?.toString() ?? "[]";
+    return [String((JSON.parse(content) as readonly unknown[])[0])];
+  });
 }
 
 describe("the store that gateways share", () => {
@@ -272,35 +415,46 @@ describe("a gateway of several that is killed", () => {
   });
 });
 
-describe("a rolling restart", () => {
-  it("fails no call, with sessions that call all the time", async () => {
+describe("calls in flight at a gateway that is gone", () => {
+  it("end in an error when its lease has ended: those handed to it, and those whose stream the client resumes", async () => {
     await using redis = await startRedis();
-    await using upstream = await legacyUpstream(pong);
-    const config: ConfigInput = {
-      ...replicaConfig(redis.state, { upstream: { url: upstream.url } }),
-      shutdown: { grace: "10s", readinessDelay: "2s" },
-    };
-    await using one = await startRestartable(config);
-    await using two = await startRestartable(config);
-    await using proxy = await startRoundRobin([one.origin, two.origin]);
-    const sessions = await Promise.all(Array.from({ length: 20 }, async () => openSession(proxy.url)));
-    let isOver = false;
-    const outcomes = new Map<number, number>();
-    const calling = sessions.map(async (session) => {
-      while (!isOver) {
-        const { status } = await session.post(ping);
-        outcomes.set(status, (outcomes.get(status) ?? 0) + 1);
-      }
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    await using upstream = await legacyUpstream((call, { id }) => {
+      void call.stream().send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: id } });
     });
-    for (const gateway of [one, two]) {
-      // The proxy takes it out; requests on their way are served during the readiness delay.
-      proxy.servers.splice(proxy.servers.indexOf(gateway.origin), 1);
-      await gateway.restart("SIGTERM");
-      proxy.servers.push(gateway.origin);
+    const routes = { web: { upstream: { url: upstream.url } }, local: { upstream: { command, args } } };
+    const config = replicaConfig(redis.state, { routes });
+    await using one = await startRestartable(config);
+    const client = await createClient({ url: redis.url }).connect();
+    using _closing = { [Symbol.dispose]: () => client.destroy() };
+    const [lease = ""] = await client.keys("hg:lease:*");
+    await using two = await openGateway(config);
+    await eventually(() => expect(two.gateway.metrics()).toMatch(/^headgate_peers 1$/mu));
+    const [web, local] = [await openSession(`${one.origin}/web/mcp`), await openSession(`${one.origin}/local/mcp`)];
+    const streamed = await web.stream(toolCall("a call", "slow"));
+    let lastEventId = "";
+    for (let event = await streamed.next(); event !== undefined; event = await streamed.next()) {
+      lastEventId = event.id ?? "";
+      if (event.data !== "") break;
     }
-    isOver = true;
-    await Promise.all(calling);
-    expect([...outcomes.keys()]).toEqual([200]);
-    expect(upstream.sessions).toHaveLength(sessions.length);
+    // The machine is gone, and no connection is closed.
+    one.freeze();
+    const handedOver = post(`${two.origin}/local/mcp`, toolCall(1, "test_simple_text"), local.headers);
+    const resume = async () => {
+      const headers = { ...web.headers, accept: "text/event-stream", "last-event-id": lastEventId };
+      return openStream(`${two.origin}/web/mcp`, { headers });
+    };
+    const resuming = resume();
+    // This takes 15 seconds without us: it cannot renew its lease.
+    await client.del(lease);
+    expect(await handedOver).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
+    await using first = await resuming;
+    await using resumed = first.status === 200 ? first : await resume();
+    expect(await nextMessage(resumed)).toMatchObject({ id: "a call", error: { data: { origin: "gateway" } } });
+    expect(await resumed.next()).toBeUndefined();
+    // The sessions go on.
+    const again = await post(`${two.origin}/local/mcp`, toolCall(2, "test_simple_text"), local.headers);
+    expect(again.status).toBe(200);
+    await one.stop("SIGKILL");
   });
 });

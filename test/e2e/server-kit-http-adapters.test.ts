@@ -6,12 +6,13 @@ import { serve } from "@hono/node-server";
 import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
+import { compress } from "hono/compress";
 import { describe, expect, it } from "vitest";
 
 import { toExpress, toFastify, toHono, toNodeListener } from "../../src/server-kit/index.ts";
 import { toolCall } from "../support/kit-client.ts";
 import { openKitStream } from "../support/kit-stream.ts";
-import { exchange } from "../support/raw-http.ts";
+import { exchange, openStream } from "../support/raw-http.ts";
 import { createTestKit, type TestKit } from "../support/served-kit.ts";
 
 interface Host {
@@ -92,6 +93,30 @@ async function mount(name: string, prefix: string): Promise<TestKit & AsyncDispo
     },
   };
 }
+
+describe("a kit in a host that compresses", () => {
+  it("[KO-058] streams as it is, headers at once, though its client takes every encoding", async () => {
+    const { app, kit } = await createTestKit();
+    const host = new Hono();
+    host.use(compress());
+    host.use(toHono(app, { prefix: "" }));
+    host.get("/own", (context) => context.text("own page ".repeat(1000)));
+    const server = serve({ fetch: host.fetch, port: 0, hostname: "127.0.0.1" });
+    await once(server, "listening");
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const headers = { "accept-encoding": "gzip, deflate, br, zstd" };
+    try {
+      expect((await exchange(`${origin}/own`, { headers })).headers["content-encoding"]).toBe("gzip");
+      await using stream = await openStream(`${origin}/mcp/sse`, { headers });
+      expect(stream.headers).toMatchObject({ "content-type": "text/event-stream" });
+      expect(stream.headers["content-encoding"]).toBeUndefined();
+      expect((await stream.next())?.event).toBe("endpoint");
+    } finally {
+      await kit.shutdown();
+      server.close();
+    }
+  });
+});
 
 describe.each(Object.keys(hosts))("[KO-054] a kit in %s", (name) => {
   it("[KO-051] [KO-057] serves a whole call, and leaves the host's own pages alone", async () => {

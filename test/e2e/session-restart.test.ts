@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -162,6 +163,24 @@ describe.each(signals)("after %s", (signal) => {
     expect(await open.post(ping)).toMatchObject({ status: 200 });
   });
 
+  it("a session ends although the state folder cannot be written, and the log says what that costs", async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await startRestartable({ upstream: { url: upstream.url } });
+    const session = await openSession(gateway.url);
+    const other = new DatabaseSync(join(gateway.folder, "sessions.sqlite"));
+    other.exec("BEGIN IMMEDIATE");
+    try {
+      expect((await session.end()).status).toBe(200);
+      expect((await session.post(ping)).status).toBe(404);
+      await eventually(() => expect(gateway.output()).toContain("cannot write to the state folder"));
+      await eventually(() => expect(upstream.of("DELETE")).toHaveLength(1));
+    } finally {
+      other.close();
+    }
+    const next = await openSession(gateway.url);
+    expect((await next.end()).status).toBe(200);
+  });
+
   it("the client of a server that began anew is told to read its lists again", async () => {
     const [command, ...args] = stdioFixture({ era: "legacy" });
     await using gateway = await startRestartable({ upstream: { command, args } });
@@ -176,27 +195,41 @@ describe.each(signals)("after %s", (signal) => {
   });
 });
 
-describe("a gateway that was killed while a call ran", () => {
-  it("ends the stream of that call with an error when the client resumes it", async () => {
+describe("a gateway that was killed while calls ran", () => {
+  it.each([
+    ["its own folder", {}],
+    ["keys, and no folder that can be used", { keys: [secret("1")], folder: "/dev/null/none" }],
+  ])("ends the stream of each call with an error when the client resumes it: %s", async (_what, state) => {
     const upstreamHolds: Answering = (call, { id }) => {
       void call.stream().send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: id } });
     };
     await using upstream = await legacyUpstream(upstreamHolds);
-    await using gateway = await startRestartable({ upstream: { url: upstream.url }, shutdown: { grace: 0 } });
+    await using gateway = await startRestartable({ upstream: { url: upstream.url }, shutdown: { grace: 0 }, state });
     const session = await openSession(gateway.url);
-    const running = await session.stream(toolCall("a call", "slow"));
-    let lastEventId: string | undefined;
-    for (let event = await running.next(); event !== undefined; event = await running.next()) {
-      lastEventId = event.id;
-      if (event.data !== "") break;
+    const calls = ["a call", 7, "7"];
+    const lastEventIds: (string | undefined)[] = [];
+    for (const id of calls) {
+      const running = await session.stream(toolCall(id, "slow"));
+      for (let event = await running.next(); event !== undefined; event = await running.next()) {
+        if (event.data === "") continue;
+        lastEventIds.push(event.id);
+        break;
+      }
     }
     await gateway.restart("SIGKILL");
-    const resumed = await session.listen(lastEventId);
-    expect(await nextMessage(resumed)).toMatchObject({
-      id: "a call",
-      error: { message: expect.stringContaining("restarted"), data: { origin: "gateway" } },
-    });
-    expect(await resumed.next()).toBeUndefined();
+    const told = new Map<unknown, unknown>();
+    for (const lastEventId of lastEventIds) {
+      // With the folder, the first one tells of all.
+      if (told.size === calls.length) break;
+      const resumed = await session.listen(lastEventId);
+      for (let lost = await nextMessage(resumed); lost !== undefined; lost = await nextMessage(resumed)) {
+        expect(lost).toMatchObject({
+          error: { message: expect.stringContaining("restarted"), data: { origin: "gateway" } },
+        });
+        told.set(Reflect.get(Object(lost), "id"), lost);
+      }
+    }
+    expect([...told.keys()]).toEqual(calls);
     // The stream for messages outside calls opens as ever.
     await using general = await session.listen();
     expect(general.status).toBe(200);

@@ -1,16 +1,21 @@
 // What gateways share, on every store that there is: real servers, which stop, freeze and come back.
+import { basename } from "node:path";
+
+import { createClient } from "@redis/client";
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { openSharedPostgres } from "../../src/cluster/postgres-store.ts";
 import { openRedisStore } from "../../src/cluster/redis-store.ts";
-import type { SharedStore, SharedStoreOptions } from "../../src/cluster/shared-store.ts";
+import type { OwnerClaim, SharedStore, SharedStoreOptions } from "../../src/cluster/shared-store.ts";
+import { createSeals } from "../../src/lib/keys/sealing.ts";
 import { systemClock, systemTimer } from "../../src/lib/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { legacyUpstream } from "../support/legacy-upstream.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { exchange, post } from "../support/raw-http.ts";
-import { startRedis } from "../support/redis.ts";
+import { redisPrograms, startRedis } from "../support/redis.ts";
 import type { SharedState } from "../support/replica-config.ts";
 import { openPair } from "../support/replicas.ts";
 
@@ -22,25 +27,43 @@ interface StoreServer extends AsyncDisposable {
   readonly thaw: () => Promise<void> | void;
   readonly stop: () => Promise<void>;
   readonly start: () => Promise<void>;
+  /** Takes away the lease of a gateway. */
+  readonly forget: (node: string) => Promise<void>;
+}
+
+async function startRedisStore(program: string): Promise<StoreServer> {
+  const server = await startRedis({ program });
+  const forget = async (node: string): Promise<void> => {
+    const client = await createClient({ url: server.url }).connect();
+    await client.del(`test:lease:${node}`);
+    client.destroy();
+  };
+  // The scheme that its users would write.
+  const url = server.url.replace("redis:", `${basename(program).split("-")[0]}:`);
+  const open = (options: SharedStoreOptions) => openRedisStore({ ...options, url, prefix: "test:" });
+  return { ...server, state: { redis: { url } }, forget, open };
 }
 
 const kinds: readonly (readonly [string, () => Promise<StoreServer>])[] = [
-  [
-    "Redis",
-    async () => {
-      const server = await startRedis();
-      return { ...server, open: (options) => openRedisStore({ ...options, url: server.url, prefix: "test:" }) };
-    },
-  ],
+  ...redisPrograms.map((program) => [basename(program), () => startRedisStore(program)] as const),
   [
     "PostgreSQL",
     async () => {
       const server = await startPostgres();
       const url = server.connectionString;
-      return { ...server, state: { postgres: url }, open: (options) => openSharedPostgres({ ...options, url }) };
+      const forget = async (node: string): Promise<void> => {
+        const client = new pg.Client({ connectionString: url });
+        await client.connect();
+        await client.query("DELETE FROM headgate_nodes WHERE node = $1", [node]);
+        await client.end();
+      };
+      const open = (options: SharedStoreOptions) => openSharedPostgres({ ...options, url });
+      return { ...server, state: { postgres: url }, forget, open };
     },
   ],
 ];
+
+const { peer: seal } = createSeals([Buffer.alloc(32, 1)]);
 
 describe.each(kinds)("a store on %s", (_name, startServer) => {
   let server: StoreServer;
@@ -50,19 +73,24 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
   afterAll(async () => server[Symbol.asyncDispose]());
 
   /** One gateway at the store. */
-  async function join(node: string, advertise: string | undefined = `http://${node}.example`) {
+  async function join(node: string, advertise: string | undefined = `http://${node}.example`, ownSeal = seal) {
     const told: string[] = [];
     const changes: boolean[] = [];
     let reconnections = 0;
+    let losses = 0;
     const store = server.open({
       node,
+      seal: ownSeal,
       advertise,
+      configDigest: () => "same",
       clock: systemClock,
       setTimer: systemTimer,
       events: {
         sessionEnded: (id) => told.push(id),
         reconnected: () => void reconnections++,
         changed: (isUp) => changes.push(isUp),
+        leaseLost: () => void losses++,
+        peersRead: () => {},
       },
     });
     await store.ready();
@@ -71,6 +99,7 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
       told,
       changes,
       reconnections: () => reconnections,
+      losses: () => losses,
       [Symbol.asyncDispose]: async () => store.close(),
     };
   }
@@ -78,7 +107,9 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
   it("tells gateways of each other, and that one has gone", async () => {
     await using one = await join("one");
     const two = await join("two");
-    await eventually(() => expect(one.store.peers).toEqual(new Map([["two", "http://two.example"]])));
+    const expected = { url: "http://two.example", since: 0, config: "same" };
+    await eventually(() => expect(one.store.peers.get("two")).toMatchObject(expected));
+    expect(one.store.peers.size).toBe(1);
     await two.store.close();
     await eventually(() => expect(one.store.peers.size).toBe(0));
   });
@@ -102,12 +133,84 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
   it("gives a session one owner while that is alive, also if several ask at the same time", async () => {
     const one = await join("one");
     await using two = await join("two");
-    const owners = await Promise.all([one, two].map(({ store }) => eventually(() => store.claim("contested", 60_000))));
+    const owners = await Promise.all(
+      ["one", "two"].map((node) => eventually(() => one.store.claim("contested", { candidate: node, ttlMs: 60_000 }))),
+    );
     expect(new Set(owners).size).toBe(1);
-    expect(await eventually(() => one.store.claim("mine", 60_000))).toBe("one");
-    expect(await eventually(() => two.store.claim("mine", 60_000))).toBe("one");
+    expect(await eventually(() => one.store.claim("mine", { candidate: "one", ttlMs: 60_000 }))).toBe("one");
+    expect(await eventually(() => two.store.claim("mine", { candidate: "two", ttlMs: 60_000 }))).toBe("one");
     await one.store.close();
-    await eventually(async () => expect(await two.store.claim("mine", 60_000)).toBe("two"));
+    await eventually(async () =>
+      expect(await two.store.claim("mine", { candidate: "two", ttlMs: 60_000 })).toBe("two"),
+    );
+  });
+
+  it("leaves a session to the gateway that holds it while that is alive and stays", async () => {
+    await using _one = await join("one");
+    await using two = await join("two");
+    await using three = await join("three");
+    const claim = { holder: "one", ttlMs: 60_000 };
+    const claimed = async ({ store }: typeof two, session: string, more: Omit<OwnerClaim, "ttlMs">) =>
+      eventually(() => store.claim(session, { ...claim, ...more }));
+    expect(await claimed(two, "held", { candidate: "two" })).toBe("one");
+    // The first to take it over keeps it.
+    expect(await claimed(two, "held", { candidate: "two", leaving: "one" })).toBe("two");
+    expect(await claimed(three, "held", { candidate: "three", leaving: "one" })).toBe("two");
+    expect(await claimed(three, "held", { candidate: "three", holder: "two", leaving: "two" })).toBe("three");
+    expect(await claimed(two, "orphaned", { candidate: "two", holder: "gone" })).toBe("two");
+  });
+
+  it("ends the lease of a gateway that was killed when another starts at its address", async () => {
+    await using killed = await join("killed", "http://same.example");
+    await using other = await join("other");
+    await eventually(() => expect(other.store.peers.has("killed")).toBe(true));
+    await using next = await join("next", "http://same.example");
+    expect(next.store.peers.has("killed")).toBe(false);
+    // It is alive in this test, and learns that it has lost its lease.
+    await eventually(() => expect(killed.losses()).toBe(1));
+    await eventually(() => expect(other.store.peers.get("killed")?.since).toBe(killed.store.since));
+  });
+
+  it("tells a gateway that lost its lease, and lets it and others know since when it holds the new one", async () => {
+    await using one = await join("one");
+    await using two = await join("two");
+    await eventually(() => expect(two.store.peers.has("one")).toBe(true));
+    await server.forget("one");
+    await eventually(() => expect(one.losses()).toBe(1));
+    expect(one.store.since).toBeGreaterThan(0);
+    await eventually(() => expect(two.store.peers.get("one")?.since).toBe(one.store.since));
+    expect(two.store.since).toBe(0);
+    expect(await eventually(() => two.store.ownersOf(["unclaimed"]))).toEqual([undefined]);
+    await eventually(() => two.store.claim("taken over", { candidate: "two", ttlMs: 60_000 }));
+    expect(await eventually(() => one.store.ownersOf(["taken over", "unclaimed"]))).toEqual(["two", undefined]);
+  });
+
+  it("knows whether another gateway that is alive has a session", async () => {
+    await using one = await join("one");
+    const two = await join("two");
+    await eventually(() => two.store.join("both", ["two", "one"], 60_000));
+    await eventually(() => two.store.join("gone", ["two", "three"], 60_000));
+    expect(await eventually(() => one.store.leave("both"))).toBe(true);
+    expect(await eventually(() => two.store.leave("both"))).toBe(false);
+    expect(await eventually(() => two.store.leave("gone"))).toBe(false);
+    expect(await eventually(() => one.store.leave("never shared"))).toBe(false);
+    await eventually(() => two.store.join("left", ["two", "one"], 60_000));
+    await two.store.close();
+    expect(await eventually(() => one.store.leave("left"))).toBe(false);
+  });
+
+  it("gives out each token of a rate limit once, and more as time passes", async () => {
+    await using one = await join("one");
+    await using two = await join("two");
+    const slow = { key: "slow", perSecond: 0.001, burst: 10 };
+    const takes = await Promise.all(
+      [one, two, one, two].map(({ store }) => eventually(() => store.takeTokens([{ ...slow, count: 3 }]))),
+    );
+    expect(takes.flat().toSorted((a, b) => a - b)).toEqual([1, 3, 3, 3]);
+    const quick = { key: "quick", perSecond: 1000, burst: 5, count: 50 };
+    const mixed = () => one.store.takeTokens([{ ...slow, count: 1 }, quick, { ...slow, key: "other", count: 1 }]);
+    expect(await eventually(mixed)).toEqual([0, 5, 1]);
+    await eventually(async () => expect((await one.store.takeTokens([quick]))[0]).toBeGreaterThan(0));
   });
 
   it("remembers who started a task; the first one counts", async () => {
@@ -118,12 +221,20 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
     expect(found).toEqual([undefined, { node: "one", owner: "ann of staff" }]);
   });
 
+  it("takes a task that was not noted by a gateway for nobody's", async () => {
+    await using one = await join("one");
+    const { peer: otherSeal } = createSeals([Buffer.alloc(32, 2)]);
+    await using stranger = await join("stranger", undefined, otherSeal);
+    await eventually(() => stranger.store.noteTask("forged", { node: "one", owner: "eve" }, 60_000));
+    expect(await eventually(() => one.store.findTasks(["forged"]))).toEqual([{ node: "", owner: "" }]);
+  });
+
   it("fails fast while it does not answer, and is used again when it does", async () => {
     await using one = await join("one");
     await server.freeze();
     try {
       for (let attempt = 0; attempt < 4; attempt++)
-        await expect(one.store.hasEnded(["any"])).rejects.toThrow(/the shared store is away/u);
+        await expect(one.store.hasEnded(["any"])).rejects.toThrow(/the shared store is unavailable/u);
     } finally {
       await server.thaw();
     }

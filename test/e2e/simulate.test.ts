@@ -25,11 +25,12 @@ it("foresees the commands for sessions and the calls that are handed over", asyn
   await watcher.connect();
   using _closing = { [Symbol.dispose]: () => watcher.destroy() };
   await watcher.monitor((line) => seen.push(line));
-  // Everything but the lease: lookups of ended sessions, their ends, and the notices of that. An end is told again if the
-  // store was slow to answer, so each counts once.
+  // Everything but the lease: lookups of ended sessions, notes who has them, their ends, and the notices of that. An end is
+  // told again if the store was slow to answer, so each counts once.
   const counted = (): number => {
-    const commands = seen.flatMap((line) => /"[A-Z]+" "hg:(?:ended:|notices" ")[^"]+/u.exec(line) ?? []);
-    const [lookups, ends] = [/^"MGET/u, /^"(?:SET|PUBLISH)/u].map((kind) => commands.filter((text) => kind.test(text)));
+    const commands = seen.flatMap((line) => /"[A-Z]+" "hg:(?:ended:|users:|notices" ")[^"]+/u.exec(line) ?? []);
+    const kinds = [/^"(?:MGET|SADD|PEXPIRE)/u, /^"(?:SET|PUBLISH)/u];
+    const [lookups, ends] = kinds.map((kind) => commands.filter((text) => kind.test(text)));
     return (lookups?.length ?? 0) + new Set(ends).size;
   };
 

@@ -136,7 +136,9 @@ describe("an answer that streams", () => {
   it("[SC-040] is told by its content type, whatever the request was", async () => {
     await using upstream = await legacyUpstream(async (call, { id }) => {
       if (id === "json") return call.reply(textResult(id, "plain"));
-      const stream = call.stream();
+      const stream = call.stream({
+        "content-type": id === "sse" ? "text/event-stream" : "Text/Event-Stream ; charset=UTF-8",
+      });
       await stream.send(textResult(id, "streamed"));
       stream.end();
     });
@@ -150,6 +152,8 @@ describe("an answer that streams", () => {
     const streamed = await session.post(toolCall("sse", "any"));
     expect(streamed.headers["content-type"]).toBe("text/event-stream");
     expect(streamed.events.map(messageOf)).toEqual([textResult("sse", "streamed")]);
+    const spelled = await session.post(toolCall("spelled", "any"));
+    expect(spelled.events.map(messageOf)).toEqual([textResult("spelled", "streamed")]);
   });
 
   interface Meeting extends AsyncDisposable {
@@ -271,7 +275,7 @@ describe("a modern notification", () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
     await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
-    const { headers, body } = modernRequest(1, "notifications/cancelled", { requestId: "gone" });
+    const { headers, body } = modernRequest(1, "notifications/acme/heard", { of: "something" });
     const { id: _id, ...notification } = body as { id: unknown };
     const answer = post(gateway.url, notification, headers);
     const call = await queue.take();

@@ -9,6 +9,7 @@ import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
 import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, captureStart, type ToldCall } from "../support/capture.ts";
 import { startGateway } from "../support/gateway.ts";
+import { headgate as headgateIn, testFolder } from "../support/headgate-command.ts";
 import { startProcess } from "../support/process.ts";
 
 const calls: readonly ToldCall[] = [
@@ -57,6 +58,10 @@ describe("headgate traffic", () => {
     expect(await ids("dur:>1s", "principal:anonymous")).toEqual(["capture-1-x2"]);
     expect(await ids("three", "|", "passwd")).toEqual(["capture-1-x3", "capture-1-x2"]);
     expect(await ids("!error", "dir:s2c")).toEqual(["capture-1-x2-1"]);
+    const told = await headgate("traffic", "conversation", "method:tools/call", "-s", store);
+    expect(told.output).toMatch(
+      /Used the tool add {2}ok, .*\n {2}a: 1\n {2}b: 2\n {2}→ three\n\n.*Used the tool delete_file/su,
+    );
     // A word that nobody said may be a verb misspelt.
     expect((await headgate("traffic", "shwo", "x", "-s", store)).output).toContain(
       "did you mean headgate traffic show?",
@@ -181,6 +186,26 @@ describe("headgate traffic", () => {
     const file = folder.at("a.har");
     expect(await headgate("traffic", "export", file, "tool:add", "--store", store)).toMatchObject({ exitCode: 0 });
     expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ log: { entries: [{ request: { url } }] } });
+  });
+
+  it("shows what the configuration of this folder records, as run writes it", async () => {
+    using folder = testFolder();
+    folder.write("headgate.yaml", "upstream: { demo: true }\nadmin: false\nrecord: { file: own.sqlite }\n");
+    {
+      await using gateway = await startGateway(["run", "--port", "0"], { cwd: folder.path });
+      expect(await headgate("call", "add", "a=2", "b=40", "--url", gateway.url)).toMatchObject({ exitCode: 0 });
+    }
+    const here = await headgateIn(["traffic", "tool:add"], { cwd: folder.path });
+    expect(here.stdout).toMatch(/tools\/call add +ok/u);
+    expect(here.stderr).toContain("headgate: using headgate.yaml of this folder");
+    // A configuration that cannot be read here, and one that names no file, leave the default.
+    for (const text of ["upstream: { url: '${env:NO_SUCH_VARIABLE}' }", "upstream: { demo: true }\nrecord: true"]) {
+      folder.write("headgate.yaml", text);
+      const env = { XDG_DATA_HOME: folder.path };
+      const other = await headgateIn(["traffic", "tool:add"], { cwd: folder.path, env });
+      expect(other.stderr).toContain("recordings.sqlite");
+      expect(other.stdout).not.toContain("add");
+    }
   });
 
   it("shows counts and percentiles", async () => {

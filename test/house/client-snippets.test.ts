@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { loadConfig } from "../../src/config/load.ts";
-import { parseToml } from "../../src/lib/toml.ts";
+import { parseToml } from "../../src/lib/text/toml.ts";
 
 const page = readFileSync(join(resolve(import.meta.dirname, "../.."), "docs/guides/connect-clients.md"), "utf8");
 
@@ -39,6 +39,8 @@ describe("the snippets for clients", () => {
       file: `/home/me/client.${format}`,
       env: { HEADGATE_KEY: "k3y", HEADGATE_AUTHORIZATION: "Bearer k3y", WEATHER_AUTHORIZATION: "Bearer k3y" },
       readFile: () => Promise.resolve(code),
+      // The snippets lead to a gateway at the default port.
+      overrides: { listen: { port: 0 } },
     });
     if (!loaded.ok) expect.fail(JSON.stringify(loaded.problems));
     const { routes } = loaded.config;

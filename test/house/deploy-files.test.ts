@@ -3,10 +3,13 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
+import { AjvJsonSchemaValidator } from "@modelcontextprotocol/sdk/validation/ajv";
+import type { JsonSchemaType } from "@modelcontextprotocol/sdk/validation";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 
-import { loadConfig } from "../../src/config/load.ts";
+import { loadConfig, parseConfig } from "../../src/config/load.ts";
+import { metricDefinitions } from "../../src/telemetry/metric-names.ts";
 
 const folder = resolve(import.meta.dirname, "../../examples/deploy/gateway");
 const read = (name: string): string => readFileSync(join(folder, name), "utf8");
@@ -33,11 +36,34 @@ interface Manifest {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
+interface ScaledMetric {
+  readonly metric: { readonly name: string };
+}
+
 interface Container {
   readonly env: readonly { readonly name: string }[];
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
   readonly securityContext: unknown;
   readonly readinessProbe: { readonly httpGet: { readonly path: string; readonly port: string } };
+}
+
+const kubernetesFiles = ["deployment.yaml", "ingress.yaml", "service.yaml"].map((name) => `kubernetes/${name}`);
+
+/** What the official schema says against a document; a manifest of Kubernetes is checked as its kind. */
+function problemsOf(name: "kubernetes" | "compose", document: unknown): readonly string[] {
+  const file = resolve(import.meta.dirname, `../fixtures/schemas/${name}.json`);
+  const { definitions, ...schema } = JSON.parse(readFileSync(file, "utf8")) as Record<string, object>;
+  const root = name === "compose" ? schema : { $ref: `#/definitions/${kindOf(document)}` };
+  const validate = new AjvJsonSchemaValidator().getValidator({ ...root, definitions } as JsonSchemaType);
+  const { valid, errorMessage } = validate(document);
+  return valid ? [] : [errorMessage];
+}
+
+/** The definition for a manifest's version and kind. */
+function kindOf(document: unknown): string {
+  const { apiVersion = "", kind = "" } = document as Readonly<Record<string, string | undefined>>;
+  const version = apiVersion.replace(".k8s.io", "").replace("/", ".");
+  return `io.k8s.api.${version.includes(".") ? version : `core.${version}`}.${kind}`;
 }
 
 describe("the files to deploy the gateway", () => {
@@ -81,8 +107,37 @@ describe("the files to deploy the gateway", () => {
     expect(container?.env.map(({ name }) => name)).toEqual(expect.arrayContaining(Object.keys(env)));
     expect(container?.securityContext).toMatchObject({ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true });
     expect(container?.readinessProbe.httpGet).toEqual({ path: "/readyz", port: "admin" });
+    // What it scales by is a metric of ours.
+    const { metrics } = Object(manifests[3]?.spec) as { metrics: readonly { readonly pods?: ScaledMetric }[] };
+    const scaledBy = metrics.flatMap(({ pods }) => pods?.metric.name ?? []);
+    expect(Object.values(metricDefinitions).map(({ name }) => name)).toEqual(expect.arrayContaining(scaledBy));
     const ports = [listen.port, admin === false ? 0 : admin.port, cluster?.listen.port];
     expect(container?.ports.map(({ containerPort }) => containerPort)).toEqual(ports);
+  });
+
+  it.each([
+    ["kubernetes", ["gateway/kubernetes.yaml", ...kubernetesFiles]],
+    ["compose", ["gateway/compose.yaml"]],
+  ] as const)("are what the official schema of %s takes", (schema, files) => {
+    const problems = files.flatMap((file) =>
+      parseAllDocuments(readFileSync(join(folder, "..", file), "utf8"), { merge: true }).flatMap((document) =>
+        problemsOf(schema, document.toJS()).map((problem) => `${file}: ${problem}`),
+      ),
+    );
+    expect(problems).toEqual([]);
+  });
+
+  it("would not pass the official schemas with a mistake", () => {
+    const [deployment] = parseAllDocuments(read("kubernetes.yaml")).map((document) => document.toJS() as Manifest);
+    const { spec, ...rest } = deployment ?? { spec: {} };
+    for (const broken of [
+      { ...rest, spec: { ...spec, replica: 2 } },
+      { ...rest, spec: { ...spec, replicas: "two" } },
+      { ...rest, spec: { ...spec, selector: undefined } },
+    ])
+      expect(problemsOf("kubernetes", JSON.parse(JSON.stringify(broken)))).not.toEqual([]);
+    const composed = parse(read("compose.yaml"), { merge: true }) as Readonly<Record<string, unknown>>;
+    expect(problemsOf("compose", { ...composed, service: {} })).not.toEqual([]);
   });
 
   it("build an image that is not run as root and says whether it is healthy", () => {
@@ -91,12 +146,21 @@ describe("the files to deploy the gateway", () => {
     expect(lines.some((line) => line.startsWith("HEALTHCHECK ") && line.includes("/healthz"))).toBe(true);
   });
 
-  it.skipIf(!existsSync("/usr/bin/systemd-analyze"))("have a unit that systemd accepts", () => {
+  it.skipIf(!existsSync("/usr/bin/systemd-analyze"))("have units that systemd accepts", () => {
     const place = mkdtempSync(join(tmpdir(), "headgate-unit-"));
     onTestFinished(() => rmSync(place, { recursive: true }));
-    const unit = join(place, "headgate.service");
-    writeFileSync(unit, read("headgate.service").replace("/usr/local/bin/headgate", "/bin/true"));
-    expect(() => execFileSync("/usr/bin/systemd-analyze", ["verify", unit], { stdio: "pipe" })).not.toThrow();
+    const units = ["headgate.service", "headgate.socket"].map((name) => {
+      const unit = join(place, name);
+      writeFileSync(unit, read(name).replace("/usr/local/bin/headgate", "/bin/true"));
+      return unit;
+    });
+    expect(() => execFileSync("/usr/bin/systemd-analyze", ["verify", ...units], { stdio: "pipe" })).not.toThrow();
+  });
+
+  it("have a socket unit for the port that is the default", () => {
+    const checked = parseConfig({ upstream: { demo: true } });
+    const { host, port } = checked.ok ? checked.config.listen : { host: "", port: 0 };
+    expect(read("headgate.socket")).toContain(`ListenStream=${host}:${port}\n`);
   });
 
   it.skipIf(!existsSync("/usr/sbin/nginx"))("have a proxy that nginx accepts", () => {
@@ -107,5 +171,22 @@ describe("the files to deploy the gateway", () => {
     const text = read("nginx.conf").replaceAll(/(one|two):8484/gu, "127.0.0.1:8484");
     writeFileSync(file, `pid ${place}/pid; error_log stderr;\n${text}`);
     expect(() => execFileSync("/usr/sbin/nginx", ["-t", "-c", file, "-p", place], { stdio: "pipe" })).not.toThrow();
+  });
+
+  it.skipIf(!existsSync("/usr/bin/caddy"))("have a proxy that Caddy accepts", () => {
+    const place = mkdtempSync(join(tmpdir(), "headgate-caddy-"));
+    onTestFinished(() => rmSync(place, { recursive: true }));
+    const args = ["validate", "--adapter", "caddyfile", "--config", join(folder, "Caddyfile")];
+    const options = { stdio: "pipe", env: { HOME: place, XDG_DATA_HOME: place, XDG_CONFIG_HOME: place } } as const;
+    expect(() => execFileSync("/usr/bin/caddy", args, options)).not.toThrow();
+  });
+
+  it("have a proxy that hears of a restart while the gateway still listens", async () => {
+    const { shutdown, admin } = await load();
+    const asked = (name: string): string => new RegExp(`${name} (\\S+)`, "u").exec(read("Caddyfile"))?.[1] ?? "";
+    expect(asked("health_uri")).toBe("/readyz");
+    expect(Number(asked("health_port"))).toBe(admin === false ? 0 : admin.port);
+    const noticed = Number.parseInt(asked("health_interval"), 10) + Number.parseInt(asked("health_timeout"), 10);
+    expect(2 * noticed * 1000).toBeLessThan(shutdown.readinessDelay);
   });
 });

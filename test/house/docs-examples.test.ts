@@ -11,6 +11,7 @@ const fence = /^```ts run\n(?<code>[\s\S]*?)^```$/gmu;
 /** Import paths of the package, as the checkout has them. */
 const sources: readonly (readonly [RegExp, string])[] = [
   [/"headgate\/protocol"/gu, JSON.stringify(join(root, "src/protocol/index.ts"))],
+  [/"headgate\/testing"/gu, JSON.stringify(join(root, "src/testing.ts"))],
   [/"headgate"/gu, JSON.stringify(join(root, "src/index.ts"))],
 ];
 

@@ -64,8 +64,10 @@ describe("the guides", () => {
     const result = await loadConfig({
       text: code,
       format,
-      env: Object.fromEntries(named.map((name) => [name, "value"])),
+      env: Object.fromEntries(named.map((name) => [name, name === "RECORD_URL" ? "postgres://value" : "value"])),
       readFile: () => Promise.resolve("a secret that is long enough for any use"),
+      // The configurations of clients lead to a gateway at the default port.
+      ...(format === "json" ? { overrides: { listen: { port: 0 } } } : {}),
     });
     expect(result.ok ? [] : result.problems).toEqual([]);
     // A rule that can never match teaches a mistake.

@@ -9,9 +9,6 @@ const sources = globSync("src/**/*.ts", { cwd: root })
   .filter((file) => !file.includes(".test."))
   .map((file) => ({ file, text: readFileSync(resolve(root, file), "utf8") }));
 
-/** Names that two entry points of the package have: each is imported from its own. */
-const perEntryPoint: ReadonlySet<string> = new Set(["JsonObject"]);
-
 /** Words that need a gloss, and what we say instead. */
 const replacedWords: Readonly<Record<string, string>> = {
   passage: "binding",
@@ -33,7 +30,7 @@ describe("names", () => {
       ))
         files.set(groups?.["name"] ?? "", (files.get(groups?.["name"] ?? "") ?? new Set()).add(file));
     expect(files.size).toBeGreaterThan(1000);
-    const repeated = [...files].filter(([name, inside]) => inside.size > 1 && !perEntryPoint.has(name));
+    const repeated = [...files].filter(([, inside]) => inside.size > 1);
     expect(repeated.map(([name, inside]) => `${name}: ${[...inside].join(", ")}`)).toEqual([]);
   });
 

@@ -68,6 +68,8 @@ function configKeyExists(code: string): boolean {
 /** Pages about other products' configurations, whose keys may look like ours. */
 const foreign = /server-kit|agent-kit|kong|decisions/u;
 
+const modules = globSync("{bench,console,docs,examples,scripts,src,test}/**/*.ts", { cwd: root });
+
 describe("every page", () => {
   it("is found", () => {
     expect(pages.map(({ file }) => file)).toEqual(
@@ -80,6 +82,15 @@ describe("every page", () => {
     const paths = matchesOf(prose, new RegExp(`\`(?<found>(?:${roots})/[^\`\\s]*)\``, "gu"));
     expect(paths.filter((path) => !pathExists(path))).toEqual([]);
   });
+
+  it.each(pages.filter(({ file }) => !file.startsWith("docs/guides/")))(
+    "names only modules that exist: $file",
+    ({ prose }) => {
+      // `x.ts` stands for any module.
+      const named = matchesOf(prose, /`(?<found>(?!x\.)[\w-]+(?:\/[\w-]+)*\.(?:test\.)?ts)`/gu);
+      expect(named.filter((name) => !modules.some((path) => `/${path}`.endsWith(`/${name}`)))).toEqual([]);
+    },
+  );
 
   it.each(pages)("links only to pages and headings that exist: $file", ({ file, prose }) => {
     const links = matchesOf(prose, /\]\((?<found>(?!https?:|mailto:)[^)\s]+)\)/gu);

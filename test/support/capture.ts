@@ -16,6 +16,10 @@ export interface ToldCall {
   readonly decision?: Partial<FrameDecision>;
   readonly ms?: number;
   readonly at?: number;
+  /** The id of the exchange that this call goes on with. */
+  readonly operation?: string;
+  /** The outcome of its answer, where it is not plain. */
+  readonly outcome?: Frame["outcome"];
   /** No answer came. */
   readonly isOpen?: boolean;
 }
@@ -56,7 +60,7 @@ export function captureOf(calls: readonly ToldCall[], id = "capture-1"): Capture
 
   function tell(call: ToldCall, exchange: string): void {
     const { method, target = targetOf(call.params), decision, before = [], upstream, ms = 5 } = call;
-    const common = { exchange, operation: exchange };
+    const common = { exchange, operation: call.operation ?? exchange };
     const named = { method, ...(target === undefined ? {} : { target }) };
     const rpc = { id: `n:${count}` };
     const context: FrameContext = {
@@ -101,7 +105,8 @@ export function captureOf(calls: readonly ToldCall[], id = "capture-1"): Capture
     if (call.isOpen === true) return;
     const kind = call.error === undefined ? "result" : "error";
     const answer = text(count, kind === "error" ? { error: call.error } : { result: call.result ?? {} });
-    const back = { direction: "c2s", ...common, ...rpc } as const;
+    const { outcome } = call;
+    const back = { direction: "c2s", ...common, ...rpc, ...(outcome === undefined ? {} : { outcome }) } as const;
     if (upstream === null) {
       push({ kind, leg: "client", passing: "sent", ...back, body: answer });
       return;

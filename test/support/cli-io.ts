@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 
-import type { PromptIo } from "../../src/cli/io.ts";
+import type { CommandIo } from "../../src/cli/io.ts";
 import type { Environment } from "../../src/config/substitute.ts";
 
 /** What may differ from a bare surrounding. */
@@ -21,7 +21,7 @@ export interface CliRun {
 
 /** Runs a command in this process. */
 export async function runCommand(
-  command: (args: readonly string[], io: PromptIo) => Promise<number>,
+  command: (args: readonly string[], io: CommandIo) => Promise<number>,
   args: readonly string[],
   { env = {}, typed, outIsTerminal = false }: CliRunOptions = {},
 ): Promise<CliRun> {

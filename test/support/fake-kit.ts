@@ -99,7 +99,6 @@ function createFakeCore(input: KitSettingsInput, deployed = false): FakeCore {
   return {
     settings: () => settings,
     allowsAnonymous: () => false,
-    authorize: () => ({ kind: "allowed" }),
     capabilityTools: (principal) => [
       ...["Fake_Echo", "Fake_Wait", "Fake_Big"].map((name) => tool(name)),
       ...(mayCallSecret(principal) ? [tool("Fake_Secret", [secretScope])] : []),

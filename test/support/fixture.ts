@@ -12,6 +12,8 @@ export interface FixtureChoice {
   readonly by?: "kit";
   /** One of two servers that have everything only together. */
   readonly half?: FixtureHalf;
+  /** Where it listens over HTTP; a free one, if not given. */
+  readonly port?: number;
 }
 
 /** The everything server in a process of its own, over HTTP. */
@@ -37,7 +39,7 @@ export async function startFixture(choice: FixtureChoice): Promise<RunningFixtur
   const command =
     by === "kit"
       ? [kitMain, "--port", "0", ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy])]
-      : [main, "--http", ...argumentsFor(choice)];
+      : [main, "--http", "--port", String(choice.port ?? 0), ...argumentsFor(choice)];
   const child = await startProcess([process.execPath, ...command]);
   try {
     const [line] = await child.waitForLine(/^\{"url":.*\}$/u);

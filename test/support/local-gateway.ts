@@ -21,10 +21,22 @@ export function localConfig(input: ConfigInput): Config {
     // What a test leaves running is not waited for.
     shutdown: { grace: 0 },
     ...input,
+    ...(input.routes === undefined ? {} : { routes: withPatience(input.routes) }),
     listen: { port: 0, ...input.listen },
   });
   if (!checked.ok) throw new Error(checked.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
   return checked.config;
+}
+
+/** Routes of several servers that wait for them as long as they take on a busy machine, unless a test says how long. */
+function withPatience(routes: NonNullable<ConfigInput["routes"]>): NonNullable<ConfigInput["routes"]> {
+  return Object.fromEntries(
+    Object.entries(routes).map(([name, route]) => {
+      if (route.upstreams === undefined) return [name, route];
+      const { federation } = route;
+      return [name, { ...route, federation: { ...federation, listing: { wait: "30s", ...federation?.listing } } }];
+    }),
+  );
 }
 
 /** Opens a gateway with such a configuration. */

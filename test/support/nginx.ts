@@ -17,7 +17,15 @@ const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].f
 
 /** Runs nginx with one server block on a free port of loopback; `server` is what stands inside the block. */
 export async function startNginx(server: string, options: { readonly isTls?: boolean } = {}): Promise<RunningNginx> {
-  return startAt(await freePort(), server, options.isTls ?? false);
+  const port = await freePort();
+  const block = `server {\n    listen 127.0.0.1:${port}${options.isTls === true ? " ssl" : ""};\n    ${server}\n  }`;
+  return startAt(port, block, options.isTls ?? false);
+}
+
+/** Runs nginx with an http block, which `http` makes for a port of loopback. */
+export async function startNginxWith(http: (port: number) => string): Promise<RunningNginx> {
+  const port = await freePort();
+  return startAt(port, http(port), false);
 }
 
 /** Has nginx read a configuration of its http block, and answers with what it says; throws where it refuses. */
@@ -41,7 +49,7 @@ function found(): string {
   return program;
 }
 
-async function startAt(port: number, server: string, isTls: boolean): Promise<RunningNginx> {
+async function startAt(port: number, http: string, isTls: boolean): Promise<RunningNginx> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-nginx-"));
   const config = join(folder, "nginx.conf");
   writeFileSync(
@@ -58,10 +66,7 @@ http {
   fastcgi_temp_path ${folder}/fastcgi;
   uwsgi_temp_path ${folder}/uwsgi;
   scgi_temp_path ${folder}/scgi;
-  server {
-    listen 127.0.0.1:${port}${isTls ? " ssl" : ""};
-    ${server}
-  }
+  ${http}
 }
 `,
   );

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,6 +33,8 @@ export interface ProcessOptions {
   readonly cwd?: string;
   /** Besides the environment of this process; undefined takes a variable away. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** A file descriptor of this process that the new one gets as its number 3. */
+  readonly passed?: number;
 }
 
 type LineWatcher = (line: string) => void;
@@ -44,12 +46,15 @@ let startedBefore = 0;
 /** Starts a command with pipes on all three standard streams. */
 export async function startProcess(
   command: readonly [string, ...string[]],
-  { cwd, env }: ProcessOptions = {},
+  { cwd, env, passed }: ProcessOptions = {},
 ): Promise<RunningProcess> {
   const [file, ...args] = command;
   // What a gateway records by itself must not end up with the user's own recordings, nor with those of other tests.
   const XDG_DATA_HOME = join(tmpdir(), `headgate-data-${process.pid}-${startedBefore++}`);
-  const child = spawn(file, args, { cwd, env: { ...process.env, XDG_DATA_HOME, ...env }, stdio: "pipe" });
+  const stdio = ["pipe", "pipe", "pipe", ...(passed === undefined ? [] : [passed])] as const;
+  const options = { cwd, env: { ...process.env, XDG_DATA_HOME, ...env }, stdio: [...stdio] };
+  // The first three are pipes, whatever follows.
+  const child = spawn(file, args, options) as ChildProcessWithoutNullStreams;
   const started = Promise.withResolvers<void>();
   child.once("spawn", started.resolve);
   child.once("error", started.reject);

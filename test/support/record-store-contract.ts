@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
+import { arbitraryFrames, callFrames, captureRecord, endFrame, stderrFrame } from "./recording.ts";
 import { bodiesOf, createConditionMatcher } from "../../src/recorder/filter/condition.ts";
 import type { CaptureRecord, FilterCondition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine, ExportQuery, RecordReader, RecordStore } from "../../src/recorder/store/store-contract.ts";
@@ -54,6 +54,15 @@ async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
 
 async function* lines(list: readonly CaptureLine[]): AsyncGenerator<CaptureLine> {
   yield* list;
+}
+
+/** Text that no store makes smaller. */
+function randomText(length: number, seed: number): string {
+  let state = seed + 1;
+  return Array.from({ length }, () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return String.fromCharCode(97 + (state % 26));
+  }).join("");
 }
 
 const ids = (exchanges: readonly ExchangeRecord[]): readonly string[] => exchanges.map(({ id }) => id);
@@ -453,6 +462,48 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         expect((await store.exchanges({ where: { type: "text", text: "x", in: "any" } })).exchanges).toHaveLength(2);
         await store.prune({ maxBytes: 1 });
         expect(ids((await store.exchanges({})).exchanges)).toEqual(["3"]);
+      });
+    });
+
+    it("prunes by size no more than it must, also where the first exchanges take much less than the rest", async () => {
+      await withStore(openStore, async (store) => {
+        const sizes = [...Array.from({ length: 8 }, () => 10), ...Array.from({ length: 24 }, () => 100_000)];
+        const calls = sizes.map((size, index) =>
+          callFrames({ id: `e-${index}`, seq: index * 10, answer: randomText(size, index) }),
+        );
+        for (const call of calls) await store.append({ capture: captureRecord("c1"), frames: call });
+        const left = async () =>
+          (await store.exchanges({ order: "oldest", limit: 100 })).exchanges.map(({ seq }) => seq);
+        for (const { maxBytes, atLeast, atMost } of [
+          { maxBytes: 1_500_000, atLeast: 10, atMost: 15 },
+          // The room of what was deleted is not taken for recordings.
+          { maxBytes: 1_500_000, atLeast: 10, atMost: 15 },
+          { maxBytes: 1_000_000, atLeast: 4, atMost: 10 },
+        ]) {
+          await store.prune({ maxBytes });
+          const kept = await left();
+          expect(kept.length).toBeGreaterThanOrEqual(atLeast);
+          expect(kept.length).toBeLessThanOrEqual(atMost);
+          expect(kept.at(-1)).toBe(310);
+        }
+      });
+    });
+
+    it("prunes frames that belong to no exchange, by age and by size", async () => {
+      await withStore(openStore, async (store) => {
+        const output = Array.from({ length: 40 }, (_, index) => stderrFrame(index * 10, randomText(50_000, index)));
+        for (const line of output) await store.append({ capture: captureRecord("c1"), frames: [line] });
+        await store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "e", seq: 500, answer: "x" }) });
+        const kept = async () => (await store.stats()).frames - 4;
+        expect(await kept()).toBe(40);
+        await store.prune({ before: 1_000_100, where: { type: "is", field: "route", value: "default" } });
+        expect(await kept()).toBe(40);
+        await store.prune({ before: 1_000_100 });
+        expect(await kept()).toBe(30);
+        await store.prune({ maxBytes: 1_000_000 });
+        expect(await kept()).toBeGreaterThan(5);
+        expect(await kept()).toBeLessThan(20);
+        expect(ids((await store.exchanges({})).exchanges)).toEqual(["e"]);
       });
     });
 

@@ -172,6 +172,11 @@ export const arbitraryFrames: fc.Arbitrary<readonly Frame[]> = fc
     return renumbered(isOver ? [...woven, endFrame(10_000)] : woven);
   });
 
+/** A line of a server's standard error. */
+export function stderrFrame(seq: number, body: string): Frame {
+  return { ...endFrame(seq), kind: "stderr", leg: "upstream", direction: "s2c", bytes: body.length, body };
+}
+
 /** The frame that ends a capture. */
 export function endFrame(seq: number, capture = "c1"): Frame {
   return {

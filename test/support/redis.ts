@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "./free-port.ts";
@@ -19,21 +19,33 @@ export interface RedisServer extends AsyncDisposable {
   readonly thaw: () => void;
 }
 
-/** Starts Debian's `redis-server`. */
-export async function startRedis(): Promise<RedisServer> {
+/** Debian's servers: Redis, and Valkey on machines that have it. */
+export const redisPrograms: readonly string[] = [
+  "/usr/bin/redis-server",
+  ...["/usr/bin/valkey-server", process.env["VALKEY_SERVER"] ?? ""].filter((path) => existsSync(path)).slice(0, 1),
+];
+
+/** Starts `redis-server` or another such program, with further arguments. */
+export async function startRedis({
+  program = "/usr/bin/redis-server",
+  more = [],
+}: {
+  readonly program?: string;
+  readonly more?: readonly string[];
+} = {}): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-redis-"));
   const port = await freePort();
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
     const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder];
-    const started = spawn("/usr/bin/redis-server", args, { stdio: ["ignore", "pipe", "inherit"] });
+    const started = spawn(program, [...args, ...more], { stdio: ["ignore", "pipe", "inherit"] });
     child = started;
     await new Promise<void>((resolve, reject) => {
       started.stdout.setEncoding("utf8").on("data", (text: string) => {
         if (text.includes("Ready to accept connections")) resolve();
       });
-      started.once("exit", (code) => reject(new Error(`redis-server ended with ${code}`)));
+      started.once("exit", (code) => reject(new Error(`${program} ended with ${code}`)));
     });
   }
 
@@ -59,5 +71,52 @@ export async function startRedis(): Promise<RedisServer> {
       await stop();
       rmSync(folder, { recursive: true, force: true });
     },
+  };
+}
+
+/** A primary, a copy of it, and a sentinel that puts the copy in its place. */
+export interface RedisPair extends AsyncDisposable {
+  readonly primary: RedisServer;
+  readonly replica: RedisServer;
+  readonly state: {
+    readonly redis: { readonly url: string; readonly sentinel: { readonly name: string; readonly urls: string[] } };
+  };
+}
+
+/** Starts two servers and a sentinel, and waits until the sentinel knows both. */
+export async function startRedisPair(): Promise<RedisPair> {
+  await using stack = new AsyncDisposableStack();
+  const primary = stack.use(await startRedis());
+  const portOf = ({ url }: RedisServer): string => new URL(url).port;
+  const replica = stack.use(await startRedis({ more: ["--replicaof", "127.0.0.1", portOf(primary)] }));
+  const folder = mkdtempSync(join(tmpdir(), "headgate-sentinel-"));
+  stack.defer(() => {
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const port = await freePort();
+  const file = join(folder, "sentinel.conf");
+  writeFileSync(
+    file,
+    `port ${port}\nbind 127.0.0.1\ndir ${folder}\nsentinel monitor store 127.0.0.1 ${portOf(primary)} 1
+sentinel down-after-milliseconds store 1000\nsentinel failover-timeout store 5000\n`,
+  );
+  const sentinel = spawn("/usr/bin/redis-server", [file, "--sentinel"], { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(sentinel, "exit");
+  stack.defer(async () => {
+    sentinel.kill("SIGKILL");
+    await ended;
+  });
+  const found = Promise.withResolvers<void>();
+  sentinel.stdout.setEncoding("utf8").on("data", (text: string) => {
+    if (text.includes("+slave")) found.resolve();
+  });
+  await Promise.race([found.promise, ended.then(() => Promise.reject(new Error("the sentinel has ended")))]);
+  const opened = stack.move();
+  const urls = [`redis://127.0.0.1:${port}`];
+  return {
+    primary,
+    replica,
+    state: { redis: { url: "redis://primary", sentinel: { name: "store", urls } } },
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

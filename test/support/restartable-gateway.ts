@@ -16,6 +16,8 @@ export interface RestartableGateway extends AsyncDisposable {
   /** Ends the process; nothing listens any more when this resolves. */
   readonly stop: (signal: "SIGTERM" | "SIGKILL") => Promise<void>;
   readonly start: () => Promise<void>;
+  /** Stops the process without ending it (SIGSTOP): connections stay open, and nothing answers. */
+  readonly freeze: () => void;
   /** Stops it and starts it again. */
   readonly restart: (signal: "SIGTERM" | "SIGKILL") => Promise<void>;
 }
@@ -45,6 +47,9 @@ export async function startRestartable(config: ConfigInput): Promise<Restartable
     output: () => running.process.output(),
     stop,
     start,
+    freeze: () => {
+      process.kill(running.process.pid, "SIGSTOP");
+    },
     restart: async (signal) => {
       await stop(signal);
       await start();

@@ -1,4 +1,7 @@
 import type { ExchangeRecord, ExchangeStatus } from "../../../src/recorder/contract.ts";
+import { aboutRoute } from "../state/session.ts";
+import { visibleText } from "../text.ts";
+import { Foreign } from "./foreign.tsx";
 
 const tones: Readonly<Record<ExchangeStatus, "good" | "warn" | "bad" | "note" | "">> = {
   open: "note",
@@ -20,7 +23,7 @@ export const statusNames: Readonly<Record<ExchangeStatus, string>> = {
   open: "running",
   ok: "ok",
   tool_error: "tool error",
-  input_required: "asks for input",
+  input_required: "asks back",
   error: "error",
   refused: "refused",
   failed: "failed",
@@ -38,13 +41,19 @@ export function StatusBadge({ state }: { readonly state: ExchangeStatus }) {
 
 const effects = { allow: "", change: "note", filter: "note", deny: "bad" } as const;
 
-/** What policy said, and by which rule. */
-export function DecisionBadge({ exchange: { decision, rule } }: { readonly exchange: ExchangeRecord }) {
-  if (decision === undefined) return null;
+/** What policy said, and by which rule; a rule alone has allowed it. */
+export function DecisionBadge({ exchange: { decision, rule, route } }: { readonly exchange: ExchangeRecord }) {
+  if (decision === undefined)
+    return <span class="faint">{aboutRoute(route)?.policy === "none" ? "no policy" : "–"}</span>;
   return (
-    <span class="cut" title={rule}>
-      <span class={`badge ${effects[decision]}`}>{decision}</span>
-      {rule === undefined ? null : <span class="soft"> {rule}</span>}
+    <span title={rule === undefined ? decision : `${decision} by ${visibleText(rule)}`}>
+      {(decision !== "allow" || rule === undefined) && <span class={`badge ${effects[decision]}`}>{decision}</span>}
+      {rule !== undefined && (
+        <span class="soft">
+          {" "}
+          <Foreign text={rule} />
+        </span>
+      )}
     </span>
   );
 }

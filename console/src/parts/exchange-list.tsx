@@ -1,5 +1,6 @@
 import { type ReadonlySignal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 import type { ExchangeRecord } from "../../../src/recorder/contract.ts";
 import { keyOf } from "../state/live.ts";
@@ -31,6 +32,7 @@ export function ExchangeList({ rows, selected, onSelect, onOpen, onEnd }: Exchan
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  useSteadyRows(box, rows);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - margin);
   const last = Math.min(rows.length, Math.ceil((top.value + height.value) / rowHeight) + margin);
   const index = rows.findIndex((row) => keyOf(row) === selected.value);
@@ -92,4 +94,20 @@ export function ExchangeList({ rows, selected, onSelect, onOpen, onEnd }: Exchan
       </div>
     </div>
   );
+}
+
+/** Keeps the rows that are looked at where they are while new ones come on top; the top of the list shows the newest. */
+function useSteadyRows(box: RefObject<HTMLDivElement | null>, rows: readonly ExchangeRecord[]): void {
+  const before = useRef(rows);
+  useLayoutEffect(() => {
+    const element = box.current;
+    const old = before.current;
+    before.current = rows;
+    if (element === null || element.scrollTop < rowHeight) return;
+    const index = Math.floor(element.scrollTop / rowHeight);
+    const seen = old[index];
+    if (seen === undefined) return;
+    const now = rows.findIndex((row) => keyOf(row) === keyOf(seen));
+    if (now >= 0 && now !== index) element.scrollTop += (now - index) * rowHeight;
+  }, [rows]);
 }

@@ -1,4 +1,5 @@
 import type { ExchangeRecord } from "../../../src/recorder/contract.ts";
+import { hasSeveralRoutes } from "../state/session.ts";
 import { formatMs, formatTime } from "../text.ts";
 import { DecisionBadge, StatusBadge } from "./badges.tsx";
 import { Foreign } from "./foreign.tsx";
@@ -32,7 +33,8 @@ export function ExchangeName({ exchange: { method, target, direction } }: { read
 
 /** How long it took, and which part of that in the server; the scale is logarithmic, from 0.1 ms to 100 s. */
 function Took({ exchange: { durationMs, upstreamMs = 0 } }: { readonly exchange: ExchangeRecord }) {
-  if (durationMs === undefined) return <span />;
+  // A request without a message has no duration.
+  if (durationMs === undefined || durationMs === 0) return <span />;
   const width = (ms: number): number => Math.max(0, Math.min(100, (Math.log10(Math.max(ms, 0.1)) + 1) * (100 / 6)));
   const all = width(durationMs);
   return (
@@ -47,7 +49,7 @@ function Took({ exchange: { durationMs, upstreamMs = 0 } }: { readonly exchange:
 }
 
 /** Who asked: the authenticated caller, and what a client calls itself. */
-function whoOf({ principal, client }: ExchangeRecord): string {
+export function whoOf({ principal, client }: Pick<ExchangeRecord, "principal" | "client">): string {
   if (client === undefined) return principal;
   return principal === "anonymous" ? client : `${principal}, ${client}`;
 }
@@ -60,6 +62,11 @@ export function ExchangeCells({ exchange }: { readonly exchange: ExchangeRecord 
       <span class="who cut soft">
         <Foreign text={whoOf(exchange)} />
       </span>
+      {hasSeveralRoutes() && (
+        <span class="route-cell cut soft">
+          <Foreign text={exchange.route} />
+        </span>
+      )}
       <ExchangeName exchange={exchange} />
       <span>
         <StatusBadge state={exchange.state} />

@@ -1,11 +1,14 @@
 import { type Signal, useSignal } from "@preact/signals";
 
+import { place } from "../state/route.ts";
 import { session } from "../state/session.ts";
 
-/** The route that a view is about; at first the only or first one. */
+/** The route that a view is about; at first the one that the address names, or the first one. */
 export function useRoute(): Signal<string> {
   const state = session.peek();
-  return useSignal(state.type === "in" ? (state.about.routes[0]?.name ?? "") : "");
+  const names = state.type === "in" ? state.about.routes.map(({ name }) => name) : [];
+  const named = place.peek().query.get("route");
+  return useSignal(names.find((name) => name === named) ?? names[0] ?? "");
 }
 
 /** Chooses a route. */

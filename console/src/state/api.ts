@@ -54,21 +54,41 @@ export function onSignedOut(listener: Listener): void {
   signedOut.add(listener);
 }
 
-async function call<Answer>(url: string, init: RequestInit): Promise<Answer> {
-  let response: Response;
+/** What is wrong with a request for a stream; undefined if nothing is, and it can be opened. */
+export async function problemAt(url: string, signal: AbortSignal): Promise<ApiError | undefined> {
+  const stop = new AbortController();
   try {
-    response = await fetch(url, { ...init, credentials: "same-origin", cache: "no-store" });
+    const response = await answerTo(url, { signal: AbortSignal.any([signal, stop.signal]) });
+    return response.ok ? undefined : await errorOf(response);
+  } catch (error) {
+    return error instanceof ApiError ? error : undefined;
+  } finally {
+    stop.abort();
+  }
+}
+
+async function call<Answer>(url: string, init: RequestInit): Promise<Answer> {
+  const response = await answerTo(url, init);
+  // The API documents what it answers; its own tests check it against the same schemas.
+  if (response.ok) return (await response.json()) as Answer;
+  throw await errorOf(response);
+}
+
+async function answerTo(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...init, credentials: "same-origin", cache: "no-store" });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(0, "unreachable", "The gateway does not answer. It may be restarting.");
   }
+}
+
+/** The error that an answer holds. Proxies answer with errors of their own, which are no JSON. */
+async function errorOf(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => undefined);
-  // The API documents what it answers; its own tests check it against the same schemas.
-  if (response.ok) return body as Answer;
   const { error } = (body ?? {}) as { readonly error?: { code: string; message: string; details?: object } };
-  const problem = new ApiError(response.status, error?.code ?? "unknown", error?.message ?? `HTTP ${response.status}`, {
-    ...error?.details,
-  });
   if (response.status === 401) for (const listener of signedOut) listener();
-  throw problem;
+  const text =
+    response.status >= 502 ? "The gateway does not answer. It may be restarting." : `HTTP ${response.status}`;
+  return new ApiError(response.status, error?.code ?? "unknown", error?.message ?? text, { ...error?.details });
 }

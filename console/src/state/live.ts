@@ -1,17 +1,18 @@
 import { batch, signal } from "@preact/signals";
 
 import type { ExchangeRecord } from "../../../src/recorder/contract.ts";
-import { type ApiError, apiUrl, get } from "./api.ts";
+import { type ApiError, get } from "./api.ts";
+import { followEvents } from "./events.ts";
 
-/** The state of the stream. */
-export type LiveState = "connecting" | "live" | "paused" | "lost";
+/** The state of the stream: `stopped` if the gateway refuses it, such as for a filter that cannot be read. */
+export type LiveState = "connecting" | "live" | "lost" | "stopped";
 
 interface Page {
   readonly exchanges: readonly ExchangeRecord[];
   readonly next?: string;
 }
 
-/** How many rows are kept; older ones are found again by scrolling down. */
+/** How many rows are kept while new ones come; older ones are found again by scrolling down. */
 const maxRows = 5000;
 const pageSize = 200;
 /** Rows change at most this often, however much traffic there is. */
@@ -23,14 +24,16 @@ const repairMs = 2000;
 export class LiveTraffic {
   readonly rows = signal<readonly ExchangeRecord[]>([]);
   readonly state = signal<LiveState>("connecting");
+  readonly isPaused = signal(false);
   readonly isSearching = signal(true);
   readonly problem = signal<ApiError | Error | undefined>(undefined);
   /** How many new exchanges the server left out because this page was too slow. */
   readonly omitted = signal(0);
-  readonly hasMore = signal(false);
   readonly filter: string;
-  #stream: EventSource | undefined;
-  #next: string | undefined;
+  readonly #stop: () => void;
+  /** Where older exchanges go on: a cursor, or the time of the oldest row if rows were dropped. */
+  #next: { readonly cursor: string } | { readonly before: number } | undefined;
+  #limit = maxRows;
   #isClosed = false;
   #waiting = new Map<string, ExchangeRecord>();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -39,12 +42,12 @@ export class LiveTraffic {
 
   constructor(filter: string) {
     this.filter = filter;
-    this.#connect();
+    this.#stop = this.#follow();
   }
 
   /** Stops or goes on showing new exchanges; they wait meanwhile. */
   pause(isPaused: boolean): void {
-    this.state.value = isPaused ? "paused" : "live";
+    this.isPaused.value = isPaused;
     if (!isPaused) this.#flush();
   }
 
@@ -53,19 +56,25 @@ export class LiveTraffic {
 
   close(): void {
     this.#isClosed = true;
-    this.#stream?.close();
+    this.#stop();
     clearTimeout(this.#timer);
     clearTimeout(this.#repair);
   }
 
   /** Fetches the next page of older exchanges. */
   async more(): Promise<void> {
-    if (this.#isFetching || this.#next === undefined) return;
+    const next = this.#next;
+    if (this.#isFetching || next === undefined) return;
     this.#isFetching = true;
     try {
-      const page = await get<Page>("exchanges", { filter: this.filter, limit: pageSize, cursor: this.#next });
-      this.#next = page.next;
-      this.hasMore.value = page.next !== undefined;
+      const page = await get<Page>(
+        "exchanges",
+        "cursor" in next
+          ? { filter: this.filter, limit: pageSize, cursor: next.cursor }
+          : { filter: `${inParentheses(this.filter)} before:${isoAfter(next.before)}`, limit: pageSize },
+      );
+      this.#limit = Math.max(this.#limit, this.rows.value.length + page.exchanges.length);
+      this.#next = page.next === undefined ? undefined : { cursor: page.next };
       this.#show(page.exchanges);
     } catch (error) {
       this.#fail(error);
@@ -75,33 +84,53 @@ export class LiveTraffic {
   }
 
   /** First the stream, then what was recorded before: nothing falls between the two. */
-  #connect(): void {
-    const stream = new EventSource(apiUrl("live", { filter: this.filter === "" ? undefined : this.filter }));
-    this.#stream = stream;
-    stream.addEventListener("ready", () => {
-      if (this.state.value !== "paused") this.state.value = "live";
-      void this.#load();
-    });
-    stream.addEventListener("exchanges", ({ data }: MessageEvent<string>) => {
-      const { exchanges } = JSON.parse(data) as Page;
-      for (const exchange of exchanges) this.#waiting.set(keyOf(exchange), exchange);
-      this.waiting.value = this.#waiting.size;
-      if (this.state.value !== "paused") this.#timer ??= setTimeout(() => this.#flush(), updateMs);
-    });
-    stream.addEventListener("omitted", ({ data }: MessageEvent<string>) => {
-      this.omitted.value += (JSON.parse(data) as { readonly count: number }).count;
-      // What was left out may have changed rows that are shown.
-      this.#repair ??= setTimeout(() => {
-        this.#repair = undefined;
-        void this.#load();
-      }, repairMs);
-    });
-    stream.addEventListener("error", () => {
-      if (this.#isClosed) return;
-      this.state.value = "lost";
-      // A browser gives up when the answer is an error, such as a filter that cannot be read: ask what it is.
-      if (stream.readyState === EventSource.CLOSED) void this.#load();
-    });
+  #follow(): () => void {
+    return followEvents(
+      "live",
+      { filter: this.filter === "" ? undefined : this.filter },
+      {
+        on: {
+          ready: () => {
+            this.state.value = "live";
+            void this.#load();
+          },
+          exchanges: (data) => {
+            this.#take((JSON.parse(data) as Page).exchanges);
+          },
+          omitted: (data) => {
+            this.omitted.value += (JSON.parse(data) as { readonly count: number }).count;
+            // What was left out may have changed rows that are shown.
+            this.#repair ??= setTimeout(() => {
+              this.#repair = undefined;
+              void this.#load();
+            }, repairMs);
+          },
+        },
+        onLost: () => {
+          this.state.value = "lost";
+        },
+        onProblem: (error) => {
+          this.state.value = "stopped";
+          this.isSearching.value = false;
+          this.#fail(error);
+        },
+      },
+    );
+  }
+
+  #take(exchanges: readonly ExchangeRecord[]): void {
+    for (const exchange of exchanges) {
+      const key = keyOf(exchange);
+      this.#waiting.delete(key);
+      this.#waiting.set(key, exchange);
+    }
+    // A page may be paused for hours: no more rows wait than can be shown, and the oldest go.
+    for (const oldest of this.#waiting.keys()) {
+      if (this.#waiting.size <= maxRows) break;
+      this.#waiting.delete(oldest);
+    }
+    this.waiting.value = this.#waiting.size;
+    if (!this.isPaused.value) this.#timer ??= setTimeout(() => this.#flush(), updateMs);
   }
 
   async #load(): Promise<void> {
@@ -111,8 +140,7 @@ export class LiveTraffic {
       if (this.#isClosed) return;
       batch(() => {
         this.problem.value = undefined;
-        this.#next ??= page.next;
-        this.hasMore.value = this.#next !== undefined;
+        this.#next ??= page.next === undefined ? undefined : { cursor: page.next };
         this.#show(page.exchanges);
       });
     } catch (error) {
@@ -128,7 +156,7 @@ export class LiveTraffic {
 
   #flush(): void {
     this.#timer = undefined;
-    if (this.state.value === "paused" || this.#waiting.size === 0) return;
+    if (this.isPaused.value || this.#waiting.size === 0) return;
     const exchanges = [...this.#waiting.values()];
     this.#waiting = new Map();
     this.waiting.value = 0;
@@ -140,8 +168,22 @@ export class LiveTraffic {
     const rows = new Map(this.rows.value.map((row) => [keyOf(row), row]));
     for (const exchange of exchanges) rows.set(keyOf(exchange), exchange);
     const ordered = [...rows.values()].toSorted((a, b) => b.at - a.at || b.seq - a.seq);
-    this.rows.value = ordered.length > maxRows ? ordered.slice(0, maxRows) : ordered;
+    if (ordered.length <= this.#limit) {
+      this.rows.value = ordered;
+      return;
+    }
+    this.rows.value = ordered.slice(0, this.#limit);
+    this.#next = { before: this.rows.value.at(-1)?.at ?? 0 };
   }
+}
+
+function inParentheses(filter: string): string {
+  return filter === "" ? "" : `(${filter})`;
+}
+
+/** The next millisecond as a time of the filter language. */
+function isoAfter(at: number): string {
+  return new Date(Math.floor(at) + 1).toISOString();
 }
 
 /** What identifies an exchange in all recordings. */

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-import type { About } from "../../../src/gateway/admin/schemas.ts";
+import type { About, RouteAbout } from "../../../src/gateway/admin/schemas.ts";
 import type { SignInFailure } from "../../../src/gateway/admin/wire.ts";
 import { ApiError, get, onSignedOut, post, remove } from "./api.ts";
 import { href, place, replace } from "./route.ts";
@@ -25,6 +25,11 @@ const failures: Readonly<Record<SignInFailure, string>> = {
   unavailable: "The service that signs people in does not answer. Try again later.",
 };
 
+/** Whether rows have to say which route they are about. */
+export function hasSeveralRoutes(): boolean {
+  return session.value.type === "in" && session.value.about.routes.length > 1;
+}
+
 /** Signs in with the ticket of a one-time link, or continues a session. */
 export async function startSession(): Promise<void> {
   const { view, id } = place.peek();
@@ -38,11 +43,21 @@ export async function startSession(): Promise<void> {
     if (view === "login" && id !== undefined) {
       // The ticket leaves the address before anything can remember it.
       replace(href("live"));
-      await post("session", { ticket: id });
+      await signInBy(id);
     }
-    await refreshAbout();
+    session.value = await currentSession();
   } catch (error) {
     session.value = stateOf(error);
+  }
+}
+
+/** Exchanges a ticket for a session. A link that was used before still opens the session that it began. */
+async function signInBy(ticket: string): Promise<void> {
+  try {
+    await post("session", { ticket });
+  } catch (error) {
+    const { signedIn } = await get<{ readonly signedIn: boolean }>("session");
+    if (!signedIn) throw error;
   }
 }
 
@@ -50,14 +65,29 @@ addEventListener("hashchange", () => {
   if (["login", "failed"].includes(place.peek().view)) void startSession();
 });
 
-/** Reads again who is signed in and which routes there are. */
-async function refreshAbout(): Promise<void> {
-  session.value = { type: "in", about: await get<About>("about") };
+/** Who is signed in, and which routes there are. */
+async function currentSession(): Promise<SessionState> {
+  try {
+    // Asked first: the gateway counts and records what it refuses.
+    const { signedIn } = await get<{ readonly signedIn: boolean }>("session");
+    if (!signedIn) return { type: "out", reason: undefined };
+    return { type: "in", about: await get<About>("about") };
+  } catch (error) {
+    // The page says itself how to sign in.
+    if (error instanceof ApiError && error.status === 401) return { type: "out", reason: undefined };
+    throw error;
+  }
 }
 
-/** Whether people can sign in by OpenID Connect here. */
-export async function hasOidc(): Promise<boolean> {
-  return (await get<{ readonly oidc: boolean }>("session")).oidc;
+/** How people can sign in here: by OpenID Connect, or with a link that a command makes. */
+export interface WaysIn {
+  readonly oidc: boolean;
+  readonly ownCommand: string;
+}
+
+/** Asks how people can sign in here. */
+export function waysIn(): Promise<WaysIn> {
+  return get<WaysIn>("session");
 }
 
 /** Signs out. */
@@ -66,10 +96,27 @@ export async function signOut(): Promise<void> {
   session.value = { type: "out", reason: "You have signed out." };
 }
 
+/** Learns what has changed on the gateway; that the session has ended is noticed, too. */
+export async function refreshSession(): Promise<void> {
+  if (session.peek().type !== "in" || document.hidden) return;
+  // A gateway that does not answer is noticed by what is being shown.
+  const about = await get<About>("about").catch(() => undefined);
+  const state = session.peek();
+  if (about === undefined || state.type !== "in") return;
+  const facts = (one: About): string => JSON.stringify({ ...one, now: 0 });
+  if (facts(about) !== facts(state.about)) session.value = { type: "in", about };
+}
+
 function stateOf(error: unknown): SessionState {
   const reason = error instanceof Error ? error.message : String(error);
   if (error instanceof ApiError && error.status === 0) return { type: "unreachable", reason };
-  return { type: "out", reason: error instanceof ApiError && error.status === 401 ? error.message : reason };
+  return { type: "out", reason };
+}
+
+/** What is known of a route; undefined if it is no longer configured. */
+export function aboutRoute(name: string): RouteAbout | undefined {
+  const state = session.value;
+  return state.type === "in" ? state.about.routes.find((one) => one.name === name) : undefined;
 }
 
 /** Whether the signed-in person may do something. */

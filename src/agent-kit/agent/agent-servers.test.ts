@@ -4,7 +4,7 @@ import { z } from "zod";
 import { createAgentServers } from "./agent-servers.ts";
 import { bridgeControlChannel } from "../control/control-bridge.ts";
 import type { AgentError } from "../errors.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 import { checkServers, type ServerConfig } from "../tools/server-config.ts";
 import { createServer } from "../tools/server.ts";
 import { tool } from "../tools/tool.ts";
@@ -23,7 +23,7 @@ async function open(start: Readonly<Record<string, ServerConfig>> = {}) {
   const initial = checkServers(start);
   const bridge = await bridgeControlChannel({ servers: start, send: async () => {} });
   const channel = {
-    request: async ({ servers }: JsonObject): Promise<JsonObject> => {
+    request: async ({ servers }: UnknownRecord): Promise<UnknownRecord> => {
       await new Promise((resolve) => {
         setImmediate(resolve);
       });

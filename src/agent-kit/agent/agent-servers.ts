@@ -4,8 +4,9 @@ import { sleep } from "../../lib/timeout.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import type { ControlBridge } from "../control/control-bridge.ts";
 import type { ControlChannel } from "../control/control-channel.ts";
-import { AgentError, type OnWarning, thrownMessage } from "../errors.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import { AgentError, type OnWarning } from "../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 import {
   type CheckedServers,
   checkServers,
@@ -22,7 +23,7 @@ export interface ServerStatus {
   /** For example `pending`, `connected`, `failed` or `disabled`. */
   readonly status: string;
   readonly error: string | undefined;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** The outcome of adding or removing servers. */
@@ -30,7 +31,7 @@ export interface ServerChange {
   readonly added: readonly string[];
   readonly removed: readonly string[];
   /** By key, for servers that the CLI failed to connect. */
-  readonly errors: JsonObject;
+  readonly errors: UnknownRecord;
 }
 
 /** The servers of a running agent. */
@@ -66,11 +67,7 @@ export function createAgentServers({ channel, bridge, initial, onWarning }: Agen
     const servers = Object.fromEntries([...next].map(([key, config]) => [key, wireConfig(config)]));
     const { added, removed, errors } = await channel.request({ subtype: "mcp_set_servers", servers });
     current = next;
-    return {
-      added: stringsOf(added),
-      removed: stringsOf(removed),
-      errors: isObject(errors) ? errors : {},
-    };
+    return { added: stringsOf(added), removed: stringsOf(removed), errors: isObject(errors) ? errors : {} };
   }
 
   async function drop(keys: Iterable<string>): Promise<ServerChange> {
@@ -86,7 +83,7 @@ export function createAgentServers({ channel, bridge, initial, onWarning }: Agen
   }
 
   let last: Promise<unknown> = Promise.resolve();
-  /** Runs a change after those before it: each replaces the whole set. */
+  /** Runs changes one after the other, because each replaces the whole set. */
   async function inTurn<Result>(change: () => Promise<Result>): Promise<Result> {
     const done = last.then(change, change);
     last = done.catch(() => {});
@@ -114,7 +111,7 @@ export function createAgentServers({ channel, bridge, initial, onWarning }: Agen
     }
   }
 
-  /** Brings back the servers that a failed change has removed. */
+  /** Restores the servers that a failed change removed. */
   async function restore(before: Map<string, ServerConfig>): Promise<void> {
     if (current === before) return;
     try {
@@ -168,18 +165,13 @@ function rejectAlwaysAllow({ inProcess }: CheckedServers): void {
   );
 }
 
-function wireConfig(config: ServerConfig): JsonObject {
+function wireConfig(config: ServerConfig): UnknownRecord {
   return config.type === "sdk" ? { ...toSdkEntry(config), ...toSdkSettings(config) } : config;
 }
 
-function statusOf(raw: JsonObject): ServerStatus {
+function statusOf(raw: UnknownRecord): ServerStatus {
   const { name, status, error } = raw;
-  return {
-    name: String(name),
-    status: String(status),
-    error: typeof error === "string" ? error : undefined,
-    raw,
-  };
+  return { name: String(name), status: String(status), error: typeof error === "string" ? error : undefined, raw };
 }
 
 function stringsOf(value: unknown): readonly string[] {
@@ -205,13 +197,13 @@ function notReady(key: string, found: ServerStatus | undefined): AgentError {
  * Initializes each server and returns the results by key, in the form of `sdkMcpServerManifests`. A server that fails
  * is left out; the CLI then initializes it itself.
  */
-export async function captureManifests(bridge: ControlBridge, keys: Iterable<string>): Promise<JsonObject> {
+export async function captureManifests(bridge: ControlBridge, keys: Iterable<string>): Promise<UnknownRecord> {
   const captured = await Promise.all([...keys].map(async (key) => [key, await capture(bridge, key)] as const));
   return Object.fromEntries(captured.filter(([, manifest]) => manifest !== undefined));
 }
 
-async function capture(bridge: ControlBridge, key: string): Promise<JsonObject | undefined> {
-  const send = async (message: JsonObject): Promise<JsonObject | undefined> => {
+async function capture(bridge: ControlBridge, key: string): Promise<UnknownRecord | undefined> {
+  const send = async (message: UnknownRecord): Promise<UnknownRecord | undefined> => {
     const reply: unknown = JSON.parse(await bridge.answerText(key, JSON.stringify({ jsonrpc: "2.0", ...message })));
     const result = isObject(reply) ? reply["result"] : undefined;
     return isObject(result) ? result : undefined;

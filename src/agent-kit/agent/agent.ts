@@ -1,8 +1,9 @@
 import { systemTimer } from "../../lib/clock.ts";
 import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "../control/control-bridge.ts";
 import { createControlChannel } from "../control/control-channel.ts";
-import { AgentError, type OnWarning, thrownMessage } from "../errors.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import { AgentError, type OnWarning } from "../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 import { checkServers } from "../tools/server-config.ts";
 import { type AgentServers, captureManifests, createAgentServers } from "./agent-servers.ts";
 import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
@@ -31,7 +32,7 @@ export interface Agent extends AsyncDisposable {
   setModel(model: string): Promise<void>;
   readonly servers: AgentServers;
   /** The CLI's answer to `initialize`: commands, models, version. */
-  readonly info: JsonObject;
+  readonly info: UnknownRecord;
   /**
    * Closes the agent: aborts running tools, stops the CLI and disconnects the servers, which stay usable. The CLI may
    * finish its work unless `force` is set.
@@ -70,14 +71,12 @@ export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
     write,
     onRequest: async (request, requestSignal) =>
       answerRequest({ bridge, hooks, canUseTool: options.canUseTool, onWarning }, request, requestSignal),
-    onMessage: (message) => {
-      turns.push(parseAgentMessage(message));
-    },
+    onMessage: (message) => turns.push(parseAgentMessage(message)),
     onWarning,
     timeoutMs: controlTimeoutMs,
     setTimer: systemTimer,
   });
-  const sendCommand = async (request: JsonObject): Promise<void> => {
+  const sendCommand = async (request: UnknownRecord): Promise<void> => {
     await channel.request(request);
   };
   const interrupt = async (): Promise<void> => sendCommand({ subtype: "interrupt" });
@@ -121,7 +120,7 @@ export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
       environment,
       maxLineBytes,
       closeTimeoutMs,
-      onLine: channel.receive,
+      onLine: (line) => channel.receive(line),
       onStderr: options.onStderr,
       onEnd: end,
     });
@@ -138,7 +137,7 @@ export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
         for await (const message of turns.run(content)) if (message.type === "result") return message;
         throw agentClosed();
       },
-      steer: turns.steer,
+      steer: (text) => turns.steer(text),
       interrupt,
       setPermissionMode: async (mode) => sendCommand({ subtype: "set_permission_mode", mode }),
       setModel: async (model) => sendCommand({ subtype: "set_model", model }),
@@ -200,7 +199,7 @@ interface RequestHandlers {
 /** Answers a control request of the CLI. */
 async function answerRequest(
   { bridge, hooks, canUseTool, onWarning }: RequestHandlers,
-  request: JsonObject,
+  request: UnknownRecord,
   signal: AbortSignal,
 ): Promise<ControlAnswer> {
   switch (request["subtype"]) {
@@ -217,7 +216,7 @@ async function answerRequest(
 }
 
 /** Throws where a callback returned something that is not JSON; the CLI then gets an error answer. */
-function toControlAnswer(body: JsonObject): ControlAnswer {
+function toControlAnswer(body: UnknownRecord): ControlAnswer {
   return { ok: true, json: JSON.stringify(body) };
 }
 
@@ -229,6 +228,4 @@ function agentAborted({ reason }: AbortSignal): AgentError {
   return new AgentError("aborted", "the agent was aborted by its signal", { cause: reason });
 }
 
-const printWarning: OnWarning = ({ code, message }) => {
-  console.error(`headgate agent: ${code}: ${message}`);
-};
+const printWarning: OnWarning = ({ code, message }) => console.error(`headgate agent: ${code}: ${message}`);

@@ -22,19 +22,14 @@ export interface CliProcessOptions {
 }
 
 /** A running CLI. */
-export interface CliProcess {
-  /** Writes one line; resolves when the pipe has accepted it. */
-  write(line: string): Promise<void>;
-  /** Closes its input and waits for its exit; kills it after the timeout, or at once with `force`. */
-  close(force: boolean): Promise<void>;
-}
+export type CliProcess = ReturnType<typeof startCliProcess>;
 
 const stderrLinesKept = 20;
 /** How long to read output after the exit: a child of the CLI may hold the pipe open for ever. */
 const drainMs = 2000;
 
 /** Starts the CLI. */
-export function startCliProcess(options: CliProcessOptions): CliProcess {
+export function startCliProcess(options: CliProcessOptions) {
   const { command, cwd, environment, closeTimeoutMs } = options;
   const { promise: ended, resolve: setEnded } = Promise.withResolvers<void>();
   const stderr = keepLastLines(options.onStderr);
@@ -56,9 +51,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       child.kill("SIGTERM");
     },
   });
-  child.stdout.on("data", (chunk: Buffer) => {
-    lines.push(chunk);
-  });
+  child.stdout.on("data", (chunk: Buffer) => lines.push(chunk));
   child.stderr.on("data", stderr.push);
   // Reported by the exit.
   child.stdin.on("error", () => {});
@@ -85,7 +78,8 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
   }
 
   return {
-    async write(line) {
+    /** Writes one line; resolves when the pipe has accepted it. */
+    async write(line: string): Promise<void> {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       child.stdin.write(`${line}\n`, (error) => {
         if (error)
@@ -94,7 +88,8 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       });
       await promise;
     },
-    async close(force) {
+    /** Closes its input and waits for its exit; kills it after the timeout, or immediately with `force`. */
+    async close(force: boolean): Promise<void> {
       child.stdin.end();
       if (!force && (await settlesWithin(ended, closeTimeoutMs, systemTimer))) return;
       child.kill("SIGTERM");

@@ -1,24 +1,24 @@
 import { isObject } from "../../lib/is-object.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 
 /** A content block of the model or of a tool. Unknown kinds come as `other`, with everything in `raw`. */
 export type ContentBlock =
-  | { readonly type: "text"; readonly text: string; readonly raw: JsonObject }
+  | { readonly type: "text"; readonly text: string; readonly raw: UnknownRecord }
   | {
       readonly type: "tool_use";
       readonly id: string;
       readonly name: string;
       readonly input: unknown;
-      readonly raw: JsonObject;
+      readonly raw: UnknownRecord;
     }
   | {
       readonly type: "tool_result";
       readonly toolUseId: string;
       readonly isError: boolean;
       readonly content: unknown;
-      readonly raw: JsonObject;
+      readonly raw: UnknownRecord;
     }
-  | { readonly type: "other"; readonly kind: string; readonly raw: JsonObject };
+  | { readonly type: "other"; readonly kind: string; readonly raw: UnknownRecord };
 
 /** A message of the model: text, tool uses and other blocks. */
 export interface AssistantMessage {
@@ -26,9 +26,9 @@ export interface AssistantMessage {
   /** Its text blocks, joined. */
   readonly text: string;
   readonly content: readonly ContentBlock[];
-  /** The tool use that started the subagent that says this; undefined for the agent itself. */
+  /** The tool use that started the subagent that wrote this; undefined for the agent itself. */
   readonly parentToolUseId: string | undefined;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** A piece of a message that the model is writing, with the option `partialMessages`. */
@@ -37,25 +37,25 @@ export interface PartialMessage {
   /** The new text; empty for other events. */
   readonly text: string;
   /** The event of the streaming Messages API, for example `content_block_delta`. */
-  readonly event: JsonObject;
+  readonly event: UnknownRecord;
   readonly parentToolUseId: string | undefined;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** A message to the model, such as tool results. */
 export interface UserMessage {
   readonly type: "user";
   readonly content: readonly ContentBlock[];
-  /** The tool use that started the subagent that is told this; undefined for the agent itself. */
+  /** The tool use that started the subagent that receives this; undefined for the agent itself. */
   readonly parentToolUseId: string | undefined;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** A message about the CLI itself, for example `init` or `permission_denied`. */
 export interface SystemMessage {
   readonly type: "system";
   readonly subtype: string;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** A call that was denied during a turn. */
@@ -73,14 +73,14 @@ export interface ResultDetails {
   readonly turns: number;
   readonly sessionId: string | undefined;
   readonly permissionDenials: readonly PermissionDenial[];
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** The end of a successful turn. */
 export interface SuccessResult extends ResultDetails {
   readonly ok: true;
   readonly text: string;
-  /** What fits the option `outputSchema`; undefined without it. */
+  /** The output that matches the option `outputSchema`; undefined without it. */
   readonly output: unknown;
 }
 
@@ -99,14 +99,14 @@ export type AgentResult = SuccessResult | ErrorResult;
 export interface OtherMessage {
   readonly type: "other";
   readonly kind: string;
-  readonly raw: JsonObject;
+  readonly raw: UnknownRecord;
 }
 
 /** Any message of an agent. */
 export type AgentMessage = AssistantMessage | PartialMessage | UserMessage | SystemMessage | AgentResult | OtherMessage;
 
 /** Reads a message of the CLI. A message without the shape of its kind comes as `other`; none is dropped. */
-export function parseAgentMessage(raw: JsonObject): AgentMessage {
+export function parseAgentMessage(raw: UnknownRecord): AgentMessage {
   const { type, subtype, event } = raw;
   const parentToolUseId = stringOf(raw["parent_tool_use_id"]);
   if (type === "assistant" || type === "user") {
@@ -125,7 +125,7 @@ export function parseAgentMessage(raw: JsonObject): AgentMessage {
   return { type: "other", kind: kindOf(raw), raw };
 }
 
-function resultOf(subtype: string, raw: JsonObject): AgentResult {
+function resultOf(subtype: string, raw: UnknownRecord): AgentResult {
   const text = typeof raw["result"] === "string" ? raw["result"] : undefined;
   const facts: ResultDetails = {
     type: "result",
@@ -163,7 +163,7 @@ function contentOf(message: unknown): readonly ContentBlock[] | undefined {
   return Array.isArray(content) ? content.map((block: unknown) => blockOf(isObject(block) ? block : {})) : undefined;
 }
 
-function blockOf(raw: JsonObject): ContentBlock {
+function blockOf(raw: UnknownRecord): ContentBlock {
   const { type, text, id, name, input, tool_use_id: toolUseId, content } = raw;
   if (type === "text" && typeof text === "string") return { type, text, raw };
   if (type === "tool_use" && typeof id === "string" && typeof name === "string") return { type, id, name, input, raw };
@@ -178,7 +178,7 @@ function textOf(content: readonly ContentBlock[]): string {
 }
 
 /** The text that an event of the streaming Messages API adds. */
-function deltaText({ delta }: JsonObject): string {
+function deltaText({ delta }: UnknownRecord): string {
   return (isObject(delta) ? stringOf(delta["text"]) : undefined) ?? "";
 }
 
@@ -186,7 +186,7 @@ function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-function kindOf({ type }: JsonObject): string {
+function kindOf({ type }: UnknownRecord): string {
   return typeof type === "string" ? type : "unknown";
 }
 

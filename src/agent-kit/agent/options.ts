@@ -1,6 +1,6 @@
-import type { OnWarning } from "../errors.ts";
+import { AgentError, type OnWarning } from "../errors.ts";
 import type { CanUseTool, HookFailure, Hooks } from "./callbacks.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 import {
   type CheckedServers,
   type ServerConfigs,
@@ -12,7 +12,7 @@ import {
 /** How the CLI treats calls that no rule covers. */
 export type PermissionMode = "default" | "acceptEdits" | "bypassPermissions" | "plan" | "dontAsk" | "auto";
 
-/** An agent that the model may give work to. */
+/** A subagent that the model may delegate work to. */
 export interface Subagent {
   /** When to use it, for the model. */
   readonly description: string;
@@ -38,22 +38,23 @@ export interface AgentOptions {
   readonly canUseTool?: CanUseTool;
   readonly hooks?: Partial<Hooks>;
   /**
-   * What a hook that throws does to a call or prompt that waits for it: `deny` stops it, `continue` lets it run. Either
-   * way `onWarning` is told. Default: `deny`.
+   * What a hook that fails does to a call or prompt that waits for it: `deny` stops it, `continue` lets it run. A hook
+   * fails if it throws, returns what the CLI cannot use, or takes longer than its `timeoutSeconds`. `onWarning` is called
+   * either way. Default: `deny`.
    */
   readonly onHookFailure?: HookFailure;
   readonly model?: string;
   readonly systemPrompt?: string;
   readonly appendSystemPrompt?: string;
-  /** Most model calls of one turn; the turn then ends with the reason `error_max_turns`. */
+  /** The maximum number of model calls in one turn; beyond it the turn ends with `error_max_turns`. */
   readonly maxTurns?: number;
-  /** Most US dollars that the agent may cost; the turn then ends with the reason `error_max_budget_usd`. */
+  /** The maximum cost of the agent in US dollars; beyond it the turn ends with `error_max_budget_usd`. */
   readonly maxBudgetUsd?: number;
   /** Whether to yield `partial` messages while the model writes. */
   readonly partialMessages?: boolean;
   /** A JSON Schema that the answer must fit, for example `z.toJSONSchema(schema)`; see `SuccessResult.output`. */
-  readonly outputSchema?: JsonObject;
-  /** Subagents by name, which the model may give work to with the built-in tool `Task`. */
+  readonly outputSchema?: UnknownRecord;
+  /** Subagents by name; the model delegates to them with the built-in tool `Task`. */
   readonly agents?: Readonly<Record<string, Subagent>>;
   /** Which settings files are read; an empty list means none. All by default. */
   readonly settingSources?: readonly ("user" | "project" | "local")[];
@@ -61,11 +62,11 @@ export interface AgentOptions {
   readonly strictMcpConfig?: boolean;
   /** Whether the CLI stores the conversation on disk; true by default. */
   readonly persistSession?: boolean;
-  /** The id of a conversation to go on with; see `listSessions`. */
-  readonly resume?: string;
-  /** Whether to go on with the most recent conversation of the folder. */
+  /** The id of a conversation to continue; see `listSessions`. */
+  readonly resume?: string | undefined;
+  /** Whether to continue the most recent conversation of the folder. */
   readonly continueLast?: boolean;
-  /** Whether to go on in a copy, so that the resumed conversation stays as it is. */
+  /** Whether to continue in a copy, so that the resumed conversation stays unchanged. */
   readonly forkSession?: boolean;
   /** The CLI's executable, or a script to run with Node. */
   readonly cliPath?: string;
@@ -80,7 +81,7 @@ export interface AgentOptions {
   readonly announce?: "initialize" | "mcp-config";
   /** Whether to initialize the in-process servers beforehand, which saves the CLI the handshake. */
   readonly sendManifests?: boolean;
-  /** Called with problems that end nothing. Prints to standard error by default. */
+  /** Called with problems that do not end the agent. Prints to standard error by default. */
   readonly onWarning?: OnWarning;
   /** Called with what the CLI prints to standard error. */
   readonly onStderr?: (text: string) => void;
@@ -115,7 +116,7 @@ export function cliArguments(options: AgentOptions, { external, inProcess }: Che
     "--verbose",
     "--input-format",
     "stream-json",
-    // Tells which prompts the CLI has taken up, see the turn queue.
+    // Makes the CLI repeat each prompt that it takes up; see the turn queue.
     "--replay-user-messages",
     ...flag("--model", options.model),
     ...flag("--system-prompt", options.systemPrompt),
@@ -126,7 +127,7 @@ export function cliArguments(options: AgentOptions, { external, inProcess }: Che
     ...flag("--agents", options.agents && JSON.stringify(options.agents)),
     ...when(options.partialMessages, "--include-partial-messages"),
     ...flag("--permission-mode", options.permissionMode),
-    ...flag("--resume", options.resume),
+    ...flag("--resume", options.resume && sessionId(options.resume)),
     ...when(options.continueLast, "--continue"),
     ...when(options.forkSession, "--fork-session"),
     ...flag("--permission-prompt-tool", options.canUseTool && "stdio"),
@@ -142,6 +143,12 @@ export function cliArguments(options: AgentOptions, { external, inProcess }: Che
     ...when(options.persistSession === false, "--no-session-persistence"),
     ...(options.cliArguments ?? []),
   ];
+}
+
+/** The value of `--resume` is optional to the CLI, so one that begins with a dash would be an option of its own. */
+function sessionId(id: string): string {
+  if (!id.startsWith("-")) return id;
+  throw new AgentError("option_invalid", `resume: ${JSON.stringify(id)} is not the id of a conversation`);
 }
 
 function flag(name: string, value: string | undefined): string[] {

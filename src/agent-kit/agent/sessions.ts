@@ -3,9 +3,9 @@ import { homedir } from "node:os";
 import { basename, join } from "node:path";
 
 import { isObject } from "../../lib/is-object.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 
-/** A conversation that the CLI has stored; `resume` goes on with it. */
+/** A conversation that the CLI has stored; `resume` continues it. */
 export interface SessionInfo {
   readonly sessionId: string;
   /** Its title, or how it began. */
@@ -72,7 +72,7 @@ async function readSession(file: string): Promise<SessionInfo | undefined> {
     const first = linesOf(head.buffer.toString("utf8", 0, head.bytesRead));
     const last = linesOf(tail.buffer.toString("utf8", 0, tail.bytesRead));
     const firstPrompt = first.map(promptOf).find((text) => text !== undefined);
-    // A conversation without a prompt is one that never began.
+    // A conversation without a prompt never began.
     if (firstPrompt === undefined) return undefined;
     const title = [...first, ...last].map(titleOf).findLast((text) => text !== undefined);
     return {
@@ -88,8 +88,8 @@ async function readSession(file: string): Promise<SessionInfo | undefined> {
   }
 }
 
-/** The whole lines of a part of a file; those cut at its ends are no JSON. */
-function linesOf(text: string): readonly JsonObject[] {
+/** The complete lines of a part of a file; lines cut at its ends are not JSON. */
+function linesOf(text: string): readonly UnknownRecord[] {
   return text.split("\n").flatMap((line) => {
     try {
       const value: unknown = JSON.parse(line);
@@ -100,7 +100,7 @@ function linesOf(text: string): readonly JsonObject[] {
   });
 }
 
-function promptOf({ type, isMeta, message }: JsonObject): string | undefined {
+function promptOf({ type, isMeta, message }: UnknownRecord): string | undefined {
   if (type !== "user" || isMeta === true || !isObject(message)) return undefined;
   const { content } = message;
   if (typeof content === "string") return content;
@@ -110,7 +110,7 @@ function promptOf({ type, isMeta, message }: JsonObject): string | undefined {
   return isObject(block) && typeof block["text"] === "string" ? block["text"] : undefined;
 }
 
-function titleOf(line: JsonObject): string | undefined {
+function titleOf(line: UnknownRecord): string | undefined {
   const title = line["customTitle"] ?? line["aiTitle"] ?? (line["type"] === "summary" ? line["summary"] : undefined);
   return typeof title === "string" ? title : undefined;
 }

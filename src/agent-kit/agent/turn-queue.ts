@@ -6,31 +6,18 @@ import type { AgentMessage } from "./messages.ts";
 /** A prompt: text, or content blocks of the Messages API. */
 export type UserContent = string | readonly Readonly<Record<string, unknown>>[];
 
-/** What the queue needs. */
 export interface TurnQueueDeps {
   readonly write: (line: string) => Promise<void>;
   /** Stops the running turn. */
   readonly interrupt: () => Promise<void>;
 }
 
-/** Runs the turns of an agent one after the other. */
-export interface TurnQueue {
-  /** Sends a prompt and yields the messages up to the result. A turn that is left early is interrupted. */
-  readonly run: (content: UserContent) => AsyncGenerator<AgentMessage, void, void>;
-  /** Adds to the running turn; rejects if none runs. */
-  readonly steer: (content: UserContent) => Promise<void>;
-  /** Adds a message of the CLI; messages between two turns go to the next one. */
-  readonly push: (message: AgentMessage) => void;
-  /** Fails the running turn and all later ones. */
-  readonly fail: (error: AgentError) => void;
-}
-
 /**
- * Makes a queue. The CLI may merge prompts that arrive during a turn, so each waits for the turn before it. What steers a
- * turn is merged if it comes in time, and otherwise runs as a turn of its own. The CLI repeats each prompt when it takes
- * it up, so the turn goes on until the result after the last one.
+ * Makes a queue. The CLI may merge prompts that arrive during a turn, so each waits for the turn before it. A prompt
+ * that steers a turn is merged if it comes in time, and otherwise runs as a separate turn. The CLI repeats each prompt
+ * when it takes it up, so the turn lasts until the result after the last one.
  */
-export function createTurnQueue({ write, interrupt }: TurnQueueDeps): TurnQueue {
+export function createTurnQueue({ write, interrupt }: TurnQueueDeps) {
   const messages: AgentMessage[] = [];
   let failure: AgentError | undefined;
   let wake: () => void = () => {};
@@ -85,25 +72,29 @@ export function createTurnQueue({ write, interrupt }: TurnQueueDeps): TurnQueue 
   }
 
   return {
+    /** Sends a prompt and yields the messages up to the result. A turn that is left early is interrupted. */
     run,
-    async steer(content) {
+    /** Adds to the running turn; rejects if none runs. */
+    async steer(content: UserContent): Promise<void> {
       if (failure !== undefined) throw failure;
       if (!isRunning) throw new AgentError("no_turn", "no turn is running; send the prompt instead");
       const id = randomUUID();
       steering.add(id);
       await write(userLine(content, id));
     },
-    push(message) {
+    /** Adds a message of the CLI; messages between two turns go to the next one. */
+    push(message: AgentMessage): void {
       if (message.type === "user" && message.raw["isReplay"] === true) {
         steering.delete(String(message.raw["uuid"]));
         return;
       }
-      // The turn goes on with what steers it, so this result is not the last word.
+      // A steering prompt is still open, so the turn continues after this result.
       if (message.type === "result" && steering.size > 0) return;
       messages.push(message);
       wake();
     },
-    fail(error) {
+    /** Fails the running turn and all later ones. */
+    fail(error: AgentError): void {
       failure ??= error;
       wake();
     },

@@ -5,8 +5,9 @@ import { systemTimer } from "../../lib/clock.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
 import { ControlTransport } from "./control-transport.ts";
-import { AgentError, type OnWarning, thrownMessage } from "../errors.ts";
-import { ack, classifyMessage, errorText, idOf, type JsonObject, typeName } from "../json-rpc.ts";
+import { AgentError, type OnWarning } from "../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
+import { ack, classifyMessage, errorText, idOf, type UnknownRecord, typeName } from "../json-rpc.ts";
 import { checkServers, type InProcessServerConfig, type ServerConfigs, toSdkSettings } from "../tools/server-config.ts";
 import { onToolAdded, whenIdle } from "../tools/server.ts";
 import { nameWarning } from "../tools/tool.ts";
@@ -21,7 +22,7 @@ export interface BridgeOptions {
   /** The servers to start with; external ones are ignored. */
   readonly servers?: ServerConfigs;
   /** Sends a control request to the CLI; resolves when it is written. */
-  readonly send: (request: JsonObject) => Promise<void>;
+  readonly send: (request: UnknownRecord) => Promise<void>;
   /** Called with problems that end nothing. */
   readonly onWarning?: OnWarning;
   /** How long `close` and `remove` wait for aborted tools; 5 seconds by default. */
@@ -31,14 +32,14 @@ export interface BridgeOptions {
 /** In-process servers connected to a control channel. */
 export interface ControlBridge extends AsyncDisposable {
   /** The members of the host's `initialize` request that announce the servers. */
-  readonly announcement: () => JsonObject;
+  readonly announcement: () => UnknownRecord;
   readonly has: (key: string) => boolean;
   /** Connects another server; rejects if its instance is in use elsewhere. */
   readonly add: (key: string, server: InProcessServerConfig) => Promise<void>;
   /** Closes a server's connection and waits for its running tools. The server itself stays usable. */
   readonly remove: (key: string) => Promise<void>;
   /** Answers the body of an `mcp_message` request of the CLI. Never rejects. */
-  readonly answer: (request: JsonObject) => Promise<ControlAnswer>;
+  readonly answer: (request: UnknownRecord) => Promise<ControlAnswer>;
   /** Answers an MCP message given as JSON text. Never rejects. */
   readonly answerText: (key: string, text: string) => Promise<string>;
   /** Closes all connections, which aborts running calls, and waits for their tools. */
@@ -120,7 +121,7 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
   return bridge;
 }
 
-function announcementOf(connections: ReadonlyMap<string, ServerConnection>): JsonObject {
+function announcementOf(connections: ReadonlyMap<string, ServerConnection>): UnknownRecord {
   const settings = [...connections].flatMap(([key, { server }]) => {
     const own = toSdkSettings(server);
     return own === undefined ? [] : [[key, own] as const];
@@ -146,7 +147,7 @@ interface ServerConnection {
 async function connectServer(
   key: string,
   server: InProcessServerConfig,
-  send: (request: JsonObject) => Promise<void>,
+  send: (request: UnknownRecord) => Promise<void>,
   onWarning: OnWarning,
 ): Promise<ServerConnection> {
   const transport = new ControlTransport(async (message: JSONRPCMessage) =>

@@ -4,17 +4,17 @@ import { createFakeTime } from "../../../test/support/fake-time.ts";
 import type { ControlAnswer } from "./control-bridge.ts";
 import { createControlChannel } from "./control-channel.ts";
 import { AgentError } from "../errors.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 
 function open(
-  answer: (request: JsonObject, signal: AbortSignal) => Promise<ControlAnswer> = async () => ({
+  answer: (request: UnknownRecord, signal: AbortSignal) => Promise<ControlAnswer> = async () => ({
     ok: true,
     json: "{}",
   }),
 ) {
   const time = createFakeTime();
   const written: string[] = [];
-  const messages: JsonObject[] = [];
+  const messages: UnknownRecord[] = [];
   const warnings: AgentError[] = [];
   let broken: Error | undefined;
   const channel = createControlChannel({

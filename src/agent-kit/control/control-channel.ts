@@ -1,17 +1,17 @@
 import type { SetTimer } from "../../lib/clock.ts";
 import { isObject } from "../../lib/is-object.ts";
 import type { ControlAnswer } from "./control-bridge.ts";
-import { AgentError, thrownMessage, type OnWarning } from "../errors.ts";
-import type { JsonObject } from "../json-rpc.ts";
+import { AgentError, type OnWarning } from "../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
+import type { UnknownRecord } from "../json-rpc.ts";
 
-/** What a control channel needs. */
 export interface ControlChannelDeps {
   /** Writes one line; lines leave in the order of the calls. */
   readonly write: (line: string) => Promise<void>;
   /** Answers a request of the CLI; the signal aborts when the CLI cancels the request. */
-  readonly onRequest: (request: JsonObject, signal: AbortSignal) => Promise<ControlAnswer>;
+  readonly onRequest: (request: UnknownRecord, signal: AbortSignal) => Promise<ControlAnswer>;
   /** Called with every message that is not part of the control protocol. */
-  readonly onMessage: (message: JsonObject) => void;
+  readonly onMessage: (message: UnknownRecord) => void;
   readonly onWarning: OnWarning;
   /** How long a request to the CLI may take. */
   readonly timeoutMs: number;
@@ -19,38 +19,29 @@ export interface ControlChannelDeps {
 }
 
 /** The control protocol of the CLI: requests in both directions over lines of JSON, beside the agent's messages. */
-export interface ControlChannel {
-  /** Sends a request; resolves with the body of the answer. */
-  readonly request: (request: JsonObject) => Promise<JsonObject>;
-  /** Sends a request and resolves when it is written; an error answer becomes a warning. */
-  readonly send: (request: JsonObject) => Promise<void>;
-  /** Handles one line of the CLI. */
-  readonly receive: (line: string) => void;
-  /** Ends the channel: rejects all pending and later requests with this error. */
-  readonly fail: (error: AgentError) => void;
-}
+export type ControlChannel = ReturnType<typeof createControlChannel>;
 
 interface PendingRequest {
-  readonly settle: (answer: JsonObject) => void;
+  readonly settle: (answer: UnknownRecord) => void;
   readonly reject: (error: AgentError) => void;
 }
 
 /** Makes a control channel. */
-export function createControlChannel(options: ControlChannelDeps): ControlChannel {
+export function createControlChannel(options: ControlChannelDeps) {
   const { write, onRequest, onMessage, onWarning, timeoutMs, setTimer } = options;
   const waiting = new Map<string, PendingRequest>();
   const answering = new Map<string, AbortController>();
   let requests = 0;
   let failure: AgentError | undefined;
 
-  async function request(body: JsonObject): Promise<JsonObject> {
+  async function request(body: UnknownRecord): Promise<UnknownRecord> {
     const { answer, written } = begin(body);
     // Awaited first, so that a failed write is reported as such.
     await Promise.race([written, answer]);
     return answer;
   }
 
-  async function send(body: JsonObject): Promise<void> {
+  async function send(body: UnknownRecord): Promise<void> {
     const { answer, written } = begin(body);
     answer.catch((error: unknown) => {
       if (failure === undefined && error instanceof AgentError) onWarning(error);
@@ -58,21 +49,16 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     await written;
   }
 
-  function begin(body: JsonObject): {
-    readonly answer: Promise<JsonObject>;
-    readonly written: Promise<void>;
-  } {
+  function begin(body: UnknownRecord): { readonly answer: Promise<UnknownRecord>; readonly written: Promise<void> } {
     if (failure !== undefined) {
-      const answer = Promise.reject<JsonObject>(failure);
+      const answer = Promise.reject<UnknownRecord>(failure);
       return { answer, written: answer.then(() => {}) };
     }
     requests += 1;
     const id = `req_${requests}`;
     const line = JSON.stringify({ type: "control_request", request_id: id, request: body });
-    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>();
-    const stopTimer = setTimer(timeoutMs, () => {
-      settle(id)?.reject(controlTimedOut(body, timeoutMs));
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<UnknownRecord>();
+    const stopTimer = setTimer(timeoutMs, () => settle(id)?.reject(controlTimedOut(body, timeoutMs)));
     waiting.set(id, {
       settle: (answer) => {
         stopTimer();
@@ -94,7 +80,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     return found;
   }
 
-  async function respond(id: string, body: JsonObject): Promise<void> {
+  async function respond(id: string, body: UnknownRecord): Promise<void> {
     const controller = new AbortController();
     answering.set(id, controller);
     const given = await onRequest(body, controller.signal).catch((error: unknown): ControlAnswer => ({
@@ -109,7 +95,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     });
   }
 
-  function receiveControl(message: JsonObject): boolean {
+  function receiveControl(message: UnknownRecord): boolean {
     const { type, request_id: id, request: body, response } = message;
     if (type === "control_request") {
       if (typeof id === "string" && isObject(body)) void respond(id, body);
@@ -130,9 +116,12 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
   }
 
   return {
+    /** Sends a request; resolves with the body of the answer. */
     request,
+    /** Sends a request and resolves when it is written; an error answer becomes a warning. */
     send,
-    receive(line) {
+    /** Handles one line of the CLI. */
+    receive(line: string): void {
       let message: unknown;
       try {
         message = JSON.parse(line);
@@ -143,7 +132,8 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
       if (!isObject(message)) onWarning(malformed("not an object", line));
       else if (!receiveControl(message)) onMessage(message);
     },
-    fail(error) {
+    /** Ends the channel: rejects all pending and later requests with this error. */
+    fail(error: AgentError): void {
       failure ??= error;
       for (const { reject } of waiting.values()) reject(error);
       waiting.clear();
@@ -168,7 +158,7 @@ function malformed(problem: string, line: string): AgentError {
   });
 }
 
-function controlTimedOut({ subtype }: JsonObject, timeoutMs: number): AgentError {
+function controlTimedOut({ subtype }: UnknownRecord, timeoutMs: number): AgentError {
   return new AgentError(
     "control_timeout",
     `the CLI did not answer "${String(subtype)}" within ${timeoutMs} ms; raise controlTimeoutMs if it is just slow`,
@@ -176,7 +166,7 @@ function controlTimedOut({ subtype }: JsonObject, timeoutMs: number): AgentError
   );
 }
 
-function controlRefused({ subtype }: JsonObject, answer: JsonObject): AgentError {
+function controlRefused({ subtype }: UnknownRecord, answer: UnknownRecord): AgentError {
   const reason = typeof answer["error"] === "string" ? answer["error"] : "no reason given";
   return new AgentError("control_refused", `the CLI refused "${String(subtype)}": ${reason}`, {
     details: { subtype, reason },

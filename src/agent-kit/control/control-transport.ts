@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/server";
 
 import { isObject } from "../../lib/is-object.ts";
-import { ack, classifyMessage, errorText, type JsonObject, typeName } from "../json-rpc.ts";
+import { ack, classifyMessage, errorText, type UnknownRecord, typeName } from "../json-rpc.ts";
 
 interface PendingResponse {
   /** The id that the caller gave; see `#uniqueId`. */
@@ -11,7 +11,7 @@ interface PendingResponse {
 
 /**
  * The SDK's transport over a control channel. `receive` takes a message of the CLI and resolves with the JSON text of
- * the answer; messages of the server's own go out through `forward`. The SDK dispatches every MCP method.
+ * the answer; messages that the server initiates go out through `forward`. The SDK dispatches every MCP method.
  */
 export class ControlTransport implements Transport {
   onclose?: () => void;
@@ -40,9 +40,7 @@ export class ControlTransport implements Transport {
     const incoming = classifyMessage(received);
     if (incoming.kind === "invalid")
       return errorText(incoming.id, -32600, "Invalid Request", { problem: incoming.problem });
-    if (this.#closed) {
-      return incoming.kind === "request" ? closedText(incoming.id) : ack;
-    }
+    if (this.#closed) return incoming.kind === "request" ? closedText(incoming.id) : ack;
     if (incoming.kind === "request") return this.#request(incoming.id, incoming.message);
     this.#deliver(incoming.kind === "notification" ? this.#cancelPending(incoming.message) : incoming.message);
     return ack;
@@ -50,7 +48,7 @@ export class ControlTransport implements Transport {
 
   /** Called by the server. A response answers its request, or is dropped if that was cancelled. */
   async send(message: JSONRPCMessage): Promise<void> {
-    // By shape first: a request of the server may have the id of a pending call.
+    // Checks the shape first: a request of the server may have the id of a pending call.
     if ("method" in message) {
       await this.#forward(message);
       return;
@@ -70,7 +68,7 @@ export class ControlTransport implements Transport {
     this.onclose?.();
   }
 
-  async #request(id: RequestId, message: JsonObject): Promise<string> {
+  async #request(id: RequestId, message: UnknownRecord): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
     const uniqueId = this.#uniqueId(id);
     this.#waiting.set(uniqueId, { id, reply: resolve });
@@ -79,7 +77,7 @@ export class ControlTransport implements Transport {
   }
 
   /**
-   * A client that starts over reuses ids of calls that still run; its new requests get other ids towards the server.
+   * A client that starts over reuses ids of calls that still run, so the server gets other ids for its new requests.
    */
   #uniqueId(id: RequestId): RequestId {
     if (!this.#waiting.has(id)) return id;
@@ -88,7 +86,7 @@ export class ControlTransport implements Transport {
   }
 
   /** The SDK never answers a cancelled request, so its pending entry is settled here. */
-  #cancelPending(message: JsonObject): JsonObject {
+  #cancelPending(message: UnknownRecord): UnknownRecord {
     const { method, params } = message;
     if (method !== "notifications/cancelled" || !isObject(params)) return message;
     const found = [...this.#waiting].findLast(([, waiting]) => waiting.id === params["requestId"]);
@@ -99,7 +97,7 @@ export class ControlTransport implements Transport {
     return { ...message, params: { ...params, requestId } };
   }
 
-  #deliver(message: JsonObject): void {
+  #deliver(message: UnknownRecord): void {
     try {
       // `classifyMessage` has checked the shape; the SDK validates the rest.
       this.onmessage?.(message as unknown as JSONRPCMessage);
@@ -110,7 +108,7 @@ export class ControlTransport implements Transport {
 }
 
 /** Replaces a response that cannot be sent as JSON-RPC, so that the caller always gets one. */
-function responseText(message: JsonObject, id: RequestId): string {
+function responseText(message: UnknownRecord, id: RequestId): string {
   const { result } = message;
   if ("result" in message && !isObject(result)) return invalidResponse(id, typeName(result));
   try {
@@ -121,11 +119,7 @@ function responseText(message: JsonObject, id: RequestId): string {
 }
 
 function invalidResponse(id: RequestId, received: string, reason?: string): string {
-  return errorText(id, -32603, "The server's result cannot be sent", {
-    expected: "object",
-    received,
-    reason,
-  });
+  return errorText(id, -32603, "The server's result cannot be sent", { expected: "object", received, reason });
 }
 
 function closedText(id: RequestId): string {

@@ -2,7 +2,7 @@ import type { McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 
 import { isObject } from "../../lib/is-object.ts";
 import { AgentError } from "../errors.ts";
-import { type JsonObject, typeName } from "../json-rpc.ts";
+import { type UnknownRecord, typeName } from "../json-rpc.ts";
 import { assertServerKey, toolRule } from "./tool.ts";
 
 /**
@@ -35,11 +35,7 @@ export type ExternalServerConfig =
       readonly args?: readonly string[];
       readonly env?: Readonly<Record<string, string>>;
     }
-  | {
-      readonly type: "sse" | "http";
-      readonly url: string;
-      readonly headers?: Readonly<Record<string, string>>;
-    };
+  | { readonly type: "sse" | "http"; readonly url: string; readonly headers?: Readonly<Record<string, string>> };
 
 /** One entry of `mcpServers`. */
 export type ServerConfig = InProcessServerConfig | ExternalServerConfig;
@@ -61,9 +57,7 @@ export function checkServers(configs: ServerConfigs = {}): CheckedServers {
   for (const [key, config] of entries) {
     assertServerKey(key);
     if (inProcess.has(key) || external.has(key)) {
-      throw new AgentError("server_exists", `the server key "${key}" is used twice`, {
-        details: { key },
-      });
+      throw new AgentError("server_exists", `the server key "${key}" is used twice`, { details: { key } });
     }
     if (!isObject(config)) throw invalid(key, `its configuration is ${typeName(config)}, not an object`);
     if (config.type === "sdk") inProcess.set(key, checkedInProcess(key, config));
@@ -73,12 +67,12 @@ export function checkServers(configs: ServerConfigs = {}): CheckedServers {
 }
 
 /** An in-process server as the CLI knows it. */
-export function toSdkEntry({ name }: InProcessServerConfig): JsonObject {
+export function toSdkEntry({ name }: InProcessServerConfig): UnknownRecord {
   return { type: "sdk", name };
 }
 
 /** The settings of an in-process server for the CLI; undefined if there are none. */
-export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig): JsonObject | undefined {
+export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig): UnknownRecord | undefined {
   if (timeout === undefined && toolPolicies === undefined) return undefined;
   return {
     ...(timeout !== undefined && { timeout }),
@@ -100,9 +94,7 @@ export function toolsWithPolicy(
 
 function checkedInProcess(key: string, config: InProcessServerConfig): InProcessServerConfig {
   const { name, instance, factory } = config;
-  if (name !== key) {
-    throw invalid(key, `its name is ${JSON.stringify(name)}, but it must equal the key`);
-  }
+  if (name !== key) throw invalid(key, `its name is ${JSON.stringify(name)}, but it must equal the key`);
   if ((instance === undefined) === (factory === undefined)) {
     throw invalid(key, "it needs either an instance or a factory");
   }
@@ -122,9 +114,7 @@ function checkedExternal(key: string, config: ExternalServerConfig): ExternalSer
   if (config.type !== undefined && !["stdio", "sse", "http"].includes(config.type)) {
     throw invalid(key, `its type is ${JSON.stringify(config.type)}, not sdk, stdio, sse or http`);
   }
-  if (typeof value !== "string" || value === "") {
-    throw invalid(key, `its ${place} is ${typeName(value)}, not a string`);
-  }
+  if (typeof value !== "string" || value === "") throw invalid(key, `its ${place} is ${typeName(value)}, not a string`);
   return config;
 }
 

@@ -247,6 +247,23 @@ describe("tool", () => {
     expect(seen).toEqual([["read", fault]]);
   });
 
+  it("[IP-080] never rejects a report that nobody can receive any more", async () => {
+    const { promise: given, resolve } = Promise.withResolvers<ToolContext>();
+    const report = tool({
+      name: "report",
+      description: "Reports",
+      input: z.object({}),
+      run: (_, context) => resolve(context),
+    });
+    const server = createServer("reports", "1.0.0", { tools: [report] });
+    const client = await connected(server);
+    await client.request({ method: "tools/call", params: { name: "report", arguments: {} } }, { onprogress: () => {} });
+    const context = await given;
+    await client.close();
+    await server.close();
+    expect(await Promise.all([context.progress(1), context.log("info", "late")])).toEqual([undefined, undefined]);
+  });
+
   it("[IP-080] gives handlers a signal, the request's id and meta, progress and log", async () => {
     const contexts: ToolContext[] = [];
     const work = tool("work", "", z.object({}), async (_args, context) => {

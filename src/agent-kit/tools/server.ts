@@ -8,7 +8,9 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 
-import { AgentError, thrownMessage } from "../errors.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
+import { AgentError } from "../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 import { type Tool, toolErrorResult, toToolContext } from "./tool.ts";
 
 /** Options of `createServer`. */
@@ -55,10 +57,10 @@ function stateOf(server: object, options: ServerOptions = {}): ServerState {
 export function createServer(name: string, version: string, options: ServerOptions = {}): McpServer {
   const { instructions, title, tools } = options;
   const server = new McpServer(
-    { name, version, ...(title !== undefined && { title }) },
+    { name, version, ...withoutUndefined({ title }) },
     {
       capabilities: { logging: {}, ...(tools !== undefined && { tools: { listChanged: true } }) },
-      ...(instructions !== undefined && { instructions }),
+      ...withoutUndefined({ instructions }),
     },
   );
   server.server.fallbackRequestHandler = async ({ method }) => {
@@ -98,9 +100,7 @@ export function onToolAdded(server: object, listener: (toolName: string) => void
   const state = states.get(server);
   for (const name of state?.toolNames ?? []) listener(name);
   state?.listeners.add(listener);
-  return () => {
-    state?.listeners.delete(listener);
-  };
+  return () => state?.listeners.delete(listener);
 }
 
 function register(server: McpServer, tool: Tool, { options: defaults, running }: ServerState): void {
@@ -120,9 +120,7 @@ function register(server: McpServer, tool: Tool, { options: defaults, running }:
   const config = {
     description,
     inputSchema: input,
-    ...(output !== undefined && { outputSchema: output }),
-    ...(title !== undefined && { title }),
-    ...(annotations !== undefined && { annotations }),
+    ...withoutUndefined({ outputSchema: output, title, annotations }),
     ...(Object.keys(meta).length > 0 && { _meta: meta }),
   };
   try {
@@ -162,20 +160,20 @@ function printError(error: unknown, toolName: string): void {
 const hidden = "<path>";
 
 /**
- * The message of an error for the model, without stack trace and without paths of this machine. Everything else stays
- * as the error says it: a URL, a ratio, a route of an API, or the name of a field are not paths.
+ * The message of an error for the model, without stack trace and without paths of this machine. Everything else stays:
+ * a URL, a ratio, a route of an API and the name of a field are not paths.
  */
 export function toErrorText(thrown: unknown): string {
   const text = systemPaths(thrown)
     .reduce((shown, path) => shown.replaceAll(path, hidden), thrownMessage(thrown))
     .replaceAll(/\n\s+at [^\n]*/gu, "")
     .replaceAll(/file:\/\/[^\s'"`)\]]+/gu, hidden)
-    // The words of a system error that another error repeats: `ENOENT: no such file or directory, open '/x y/z'`.
+    // The text of a system error that another error repeats: `ENOENT: no such file or directory, open '/x y/z'`.
     .replaceAll(/(?<what>\bE[A-Z]{2,}: [^\n,']*, \w+ )'[^'\n]*'(?: -> '[^'\n]*')?/gu, `$<what>'${hidden}'`);
   return hideQuoted(text).replaceAll(absolutePath, (path) => (isOfThisMachine(path) ? hidden : path));
 }
 
-/** The paths of the system errors behind a thrown value. Other errors may call anything `path`. */
+/** The paths of the system errors behind a thrown value. In other errors, `path` can mean anything. */
 function systemPaths(thrown: unknown, depth = 0): readonly string[] {
   if (typeof thrown !== "object" || thrown === null || depth > 8) return [];
   const own = "syscall" in thrown ? ["path", "dest"].map((name): unknown => Reflect.get(thrown, name)) : [];
@@ -196,7 +194,7 @@ function hideQuoted(text: string): string {
   );
 }
 
-/** An absolute path with two or more parts that nothing else runs into, so not the end of a URL or of `and/or`. */
+/** An absolute path with two or more parts, not preceded by other text: not the end of a URL or of `and/or`. */
 const absolutePath = /(?<![\w/\\.:%~-])(?:[A-Za-z]:[\\/]|\/(?=[^\s/]+\/))[^\s'"`<>|,;)\]}]*[^\s'"`<>|,;)\]}.:]/gu;
 
 let roots: ReadonlySet<string> | undefined;

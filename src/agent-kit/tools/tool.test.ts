@@ -72,6 +72,58 @@ describe("toCallToolResult", () => {
     ]);
   });
 
+  class Weight {
+    kilos = 3;
+  }
+
+  it.each([
+    ["Error", new Error("lost")],
+    ["TypeError", Object.assign(new TypeError("lost"), { code: "E" })],
+    ["Map", new Map([[1, 2]])],
+    ["Set", new Set([1])],
+    ["Promise", Promise.resolve(1)],
+    ["Response", new Response("x")],
+    ["ReadableStream", new ReadableStream()],
+    ["Headers", new Headers({ a: "b" })],
+  ])("[IP-058] says so when the content of %s would be lost, wherever it stands", (name, value) => {
+    for (const result of [value, { value }, [value]]) {
+      const text = `The tool returned an invalid result: expected JSON data or a CallToolResult, received an instance of ${name}`;
+      expect(toCallToolResult(result)).toEqual({ content: [{ type: "text", text }], isError: true });
+    }
+  });
+
+  it.each([
+    ["a date", new Date(0), "1970-01-01T00:00:00.000Z"],
+    ["bytes", Buffer.from([1]), { type: "Buffer", data: [1] }],
+    ["a URL", new URL("https://a.example/"), "https://a.example/"],
+    ["an object of a class", new Weight(), { kilos: 3 }],
+    ["an object that says what it is", { toJSON: () => "x" }, "x"],
+    ["an empty object", {}, {}],
+    ["an object without a prototype", Object.assign(Object.create(null), { a: 1 }), { a: 1 }],
+  ])("[IP-058] gives %s as the JSON that it becomes", (_what, value, json) => {
+    expect(toCallToolResult(value)).toMatchObject({
+      content: [{ type: "text", text: JSON.stringify(json) }],
+      structuredContent: json,
+    });
+  });
+
+  it.each([
+    ["undefined", { toJSON: () => undefined }],
+    [
+      "a value that JSON cannot hold",
+      {
+        get a(): never {
+          throw new Error("secret");
+        },
+      },
+    ],
+  ])("[IP-058] says so when a result becomes %s", (what, value) => {
+    expect(toCallToolResult(value)).toMatchObject({
+      content: [{ text: expect.stringContaining(`received ${what}`) }],
+      isError: true,
+    });
+  });
+
   it("[IP-004] gives every JSON value back as text", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {

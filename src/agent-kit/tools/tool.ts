@@ -9,7 +9,7 @@ import type {
 
 import { isObject } from "../../lib/is-object.ts";
 import { AgentError } from "../errors.ts";
-import { type JsonObject, typeName } from "../json-rpc.ts";
+import { type UnknownRecord, typeName } from "../json-rpc.ts";
 
 /** What a tool can use while it runs. */
 export interface ToolContext {
@@ -18,12 +18,12 @@ export interface ToolContext {
   /** The id of the request; unique among the calls that run. */
   readonly requestId: string | number;
   /** The `_meta` of the call. */
-  readonly meta: JsonObject;
+  readonly meta: UnknownRecord;
   /** The id of the model's tool use, where the CLI made the call. */
   readonly toolUseId: string | undefined;
-  /** Reports progress; does nothing if the caller did not ask for it. */
+  /** Reports progress; does nothing if the caller did not ask for it, or is gone. Never rejects. */
   readonly progress: (progress: number, more?: { readonly total?: number; readonly message?: string }) => Promise<void>;
-  /** Sends a log message to the caller. */
+  /** Sends a log message to the caller, if it is still there. Never rejects. */
   readonly log: (level: LoggingLevel, data: unknown) => Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export interface ToolDefinition<Schema extends AnySchema = AnySchema> {
   readonly annotations?: ToolAnnotations;
   /** Whether the model sees the tool from its first turn on; otherwise the CLI defers it behind its tool search. */
   readonly alwaysLoad?: boolean;
-  readonly meta?: JsonObject;
+  readonly meta?: UnknownRecord;
 }
 
 /** A tool that can be added to a server. */
@@ -94,7 +94,8 @@ export function tool<Schema extends AnySchema>(
 export function tool<Schema extends AnySchema>(
   ...given: [ToolDefinition<Schema>] | [string, string, Schema, ToolDefinition<Schema>["run"]]
 ): Tool {
-  const definition = given.length === 1 ? given[0] : toDefinition(...given);
+  const definition =
+    given.length === 1 ? given[0] : { name: given[0], description: given[1], input: given[2], run: given[3] };
   const { name, run } = definition;
   assertToolName(name);
   const output = definition.output && toSdkSchema(definition.output, name);
@@ -107,15 +108,6 @@ export function tool<Schema extends AnySchema>(
   };
 }
 
-function toDefinition<Schema extends AnySchema>(
-  name: string,
-  description: string,
-  input: Schema,
-  run: ToolDefinition<Schema>["run"],
-): ToolDefinition<Schema> {
-  return { name, description, input, run };
-}
-
 /** The context of a call in the form that tools get. */
 export function toToolContext({ mcpReq }: ServerContext): ToolContext {
   const { id, signal, _meta: meta = {} } = mcpReq;
@@ -126,12 +118,20 @@ export function toToolContext({ mcpReq }: ServerContext): ToolContext {
     requestId: id,
     meta,
     toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
-    async progress(progress, more = {}) {
-      if (progressToken === undefined) return;
-      await mcpReq.notify({ method: "notifications/progress", params: { progressToken, progress, ...more } });
-    },
-    log: async (level, data) => mcpReq.log(level, data),
+    progress: async (progress, more = {}) =>
+      progressToken === undefined
+        ? undefined
+        : harmless(mcpReq.notify({ method: "notifications/progress", params: { progressToken, progress, ...more } })),
+    log: async (level, data) => harmless(mcpReq.log(level, data)),
   };
+}
+
+/**
+ * A report that nobody can receive any more, after a cancel or the end of the agent. Tools rarely wait for their
+ * reports, and an unhandled rejection would end the process of the host.
+ */
+async function harmless(sent: Promise<void>): Promise<void> {
+  await sent.catch(() => {});
 }
 
 /**
@@ -148,9 +148,9 @@ export function toToolContext({ mcpReq }: ServerContext): ToolContext {
  */
 export function withJsonSchema<Schema extends AnySchema>(
   schema: Schema,
-  jsonSchema: JsonObject,
+  jsonSchema: UnknownRecord,
 ): Pick<Schema, "~standard"> {
-  const convert = (): JsonObject => ({ ...jsonSchema });
+  const convert = (): UnknownRecord => ({ ...jsonSchema });
   // Read once: some libraries create it on each access.
   const standard = schema["~standard"];
   return { "~standard": { ...standard, jsonSchema: { input: convert, output: convert } } as typeof standard };
@@ -179,7 +179,7 @@ function toSdkSchema(schema: AnySchema, toolName: string): StandardSchemaWithJSO
 }
 
 /** The schemas of some libraries are functions. */
-function hasMembers(value: unknown): value is JsonObject {
+function hasMembers(value: unknown): value is UnknownRecord {
   return (typeof value === "object" || typeof value === "function") && value !== null;
 }
 
@@ -248,14 +248,20 @@ export function nameWarning(serverKey: string, toolName: string): AgentError | u
  */
 export function toCallToolResult(value: unknown, hasOutputSchema = false): CallToolResult {
   if (value === undefined) return { content: [] };
-  if (typeof value === "string") {
-    return { ...textResult(value), ...(hasOutputSchema && { structuredContent: value }) };
-  }
+  if (typeof value === "string") return { ...textResult(value), ...(hasOutputSchema && { structuredContent: value }) };
   const json = toJson(value);
   if ("problem" in json) return toolErrorResult(json.problem);
   if (isObject(value) && isResultShaped(value)) return checkedResult(value);
-  // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there.
-  return { content: [{ type: "text", text: json.text }], structuredContent: value };
+  // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there, and judges
+  // them by what they are in this process: a date must be the text that it becomes.
+  const structuredContent: unknown = isPlain(value) ? value : JSON.parse(json.text);
+  return { content: [{ type: "text", text: json.text }], structuredContent };
+}
+
+function isPlain(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return true;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return (prototype === Object.prototype || prototype === null) && !("toJSON" in value);
 }
 
 /** A tool result that tells the model what went wrong. */
@@ -268,12 +274,12 @@ function textResult(text: string): CallToolResult {
 }
 
 /** A `content` list marks a whole result; so do `isError` or `structuredContent` beside an invalid `content`. */
-function isResultShaped({ content, isError, structuredContent }: JsonObject): boolean {
+function isResultShaped({ content, isError, structuredContent }: UnknownRecord): boolean {
   if (Array.isArray(content)) return true;
   return content !== undefined && (typeof isError === "boolean" || isObject(structuredContent));
 }
 
-function checkedResult(value: JsonObject): CallToolResult {
+function checkedResult(value: UnknownRecord): CallToolResult {
   const parsed = CallToolResultSchema.safeParse(value);
   // Sent as the tool made it: the parsed copy may lack members of a later revision.
   if (parsed.success) return value as CallToolResult;
@@ -289,18 +295,26 @@ function toJson(value: unknown): { readonly text: string } | { readonly problem:
   let foreign: string | undefined;
   const expected = "The tool returned an invalid result: expected JSON data or a CallToolResult, received";
   try {
-    const text = JSON.stringify(value, (_key, member: unknown) => {
-      if (!isJson(member)) foreign ??= typeName(member);
+    const text: string | undefined = JSON.stringify(value, (_key, member: unknown) => {
+      foreign ??= foreignTo(member);
       return typeof member === "bigint" ? null : member;
     });
-    return foreign === undefined ? { text } : { problem: `${expected} ${foreign}` };
-  } catch {
-    return { problem: `${expected} a value that refers to itself` };
+    if (text === undefined && foreign === undefined) foreign = "undefined";
+    return foreign === undefined && text !== undefined ? { text } : { problem: `${expected} ${foreign}` };
+  } catch (error) {
+    const isCycle = error instanceof TypeError && error.message.includes("circular");
+    return { problem: `${expected} ${isCycle ? "a value that refers to itself" : "a value that JSON cannot hold"}` };
   }
 }
 
-/** Members that are undefined are fine: JSON leaves them out. */
-function isJson(value: unknown): boolean {
-  if (typeof value === "number") return Number.isFinite(value);
-  return !["bigint", "function", "symbol"].includes(typeof value);
+/**
+ * What a value is that JSON cannot hold; undefined if it can. Members that are undefined are fine: JSON leaves them out.
+ * An error, a map or a promise would become an empty object, and its content would be lost.
+ */
+function foreignTo(value: unknown): string | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : typeName(value);
+  if (["bigint", "function", "symbol"].includes(typeof value)) return typeName(value);
+  if (typeof value !== "object" || value === null || isPlain(value)) return undefined;
+  const isLost = value instanceof Error || Object.keys(value).length === 0;
+  return isLost ? `an instance of ${value.constructor?.name ?? "a class"}` : undefined;
 }

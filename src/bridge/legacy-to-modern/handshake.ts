@@ -1,6 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
-import type { Capabilities } from "../../protocol/methods.ts";
+import { type Capabilities, tasksExtension } from "../../protocol/methods.ts";
 import { memberInteger, memberSource, memberString, memberType, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import {
@@ -20,14 +20,10 @@ export interface ClientFacts {
   readonly clientInfo: string | undefined;
 }
 
-const tasksExtension = "io.modelcontextprotocol/tasks";
-
 /** Reads an `initialize` request and negotiates a legacy revision; throws when its params are invalid. */
 export function parseInitializeRequest(message: RequestMessage, supported: readonly Revision[]): ClientFacts {
   const requested = memberString(message, "params.protocolVersion");
-  if (requested === undefined) {
-    throw new GatewayError("invalid_params", "initialize needs params.protocolVersion");
-  }
+  if (requested === undefined) throw new GatewayError("invalid_params", "initialize needs params.protocolVersion");
   const outcome = negotiateRevision(requested, supported);
   if (!outcome.ok) {
     throw new GatewayError("invalid_params", `unsupported protocol version: ${requested}`, {

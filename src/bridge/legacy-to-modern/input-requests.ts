@@ -33,14 +33,7 @@ export type InputOutcome =
   | { readonly ok: false; readonly error: GatewayError };
 
 /** Sends the input requests of modern servers to a legacy client. */
-export interface InputRequester {
-  /** Sends all at once; resolves when all are answered or one fails. Rejects when the call is cancelled. */
-  request(exchange: Exchange, cancellation: Cancellation, requests: readonly InputRequest[]): Promise<InputOutcome>;
-  /** Takes a response of the client; false when no request waits for it. */
-  receiveResponse(message: Message): boolean;
-  /** Requests that wait for a response. */
-  readonly size: number;
-}
+export type InputRequester = ReturnType<typeof createInputRequester>;
 
 export interface InputRequesterDeps {
   readonly events: Pick<LinkEvents, "message" | "error">;
@@ -74,7 +67,7 @@ export function parseInputRequests({ bytes, outline }: ResultMessage): readonly 
 }
 
 /** Makes the requester of one session. */
-export function createInputRequester(deps: InputRequesterDeps): InputRequester {
+export function createInputRequester(deps: InputRequesterDeps) {
   const { events, setTimer, newId, client } = deps;
   /** By request id. */
   const pending = new Map<string, (response: Message) => void>();
@@ -108,9 +101,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
         end();
         resolve({ ok: true, responses: formatInputResponses(requests, answers) });
       };
-      const stop = setTimer(deps.answerMs, () => {
-        fail(timeoutError(requests, answers));
-      });
+      const stop = setTimer(deps.answerMs, () => fail(timeoutError(requests, answers)));
       const off = cancellation.onCancel((reason) => {
         end();
         reject(cancelledError(reason));
@@ -141,9 +132,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
 
   function deliver(message: Message, exchange: Exchange, onError: (error: GatewayError) => void): void {
     const delivered = async (): Promise<void> => events.message(message, exchange, { type: "in-process" });
-    delivered().catch((error: unknown) => {
-      onError(GatewayError.from(error));
-    });
+    delivered().catch((error: unknown) => onError(GatewayError.from(error)));
   }
 
   /** Cancels a request to the client whose answer is no longer needed (MCP 2025-11-25, Cancellation). */
@@ -151,9 +140,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
     pending.delete(id.key);
     if (reason === "session-ended" || reason === "shutdown") return;
     const params = `{"requestId":${id.json},"reason":"the request that led to this question has ended"}`;
-    deliver(createNotification("notifications/cancelled", params), exchange, (error) => {
-      events.error(error);
-    });
+    deliver(createNotification("notifications/cancelled", params), exchange, (error) => events.error(error));
   }
 
   /** For a client that lacks the capability: elicitations are declined, other requests fail the call. */
@@ -182,15 +169,18 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
   }
 
   return {
+    /** Sends all at once; resolves when all are answered or one fails. Rejects when the call is cancelled. */
     request,
-    receiveResponse: (message) => {
+    /** Takes a response of the client; false when no request waits for it. */
+    receiveResponse: (message: Message): boolean => {
       const key = message.id?.key ?? "";
       const receive = pending.get(key);
       pending.delete(key);
       receive?.(message);
       return receive !== undefined;
     },
-    get size() {
+    /** Requests that wait for a response. */
+    get size(): number {
       return pending.size;
     },
   };
@@ -214,9 +204,7 @@ function toInputResponse({ method }: InputRequest, response: Message): string | 
 
 function missingCapabilityError(method: string, missing: Capabilities): GatewayError {
   const text = `the server asked for ${method}, which the client did not declare`;
-  return new GatewayError("missing_capability", text, {
-    details: { question: method, requiredCapabilities: missing },
-  });
+  return new GatewayError("missing_capability", text, { details: { question: method, requiredCapabilities: missing } });
 }
 
 function timeoutError(requests: readonly InputRequest[], answers: ReadonlyMap<string, string>): GatewayError {

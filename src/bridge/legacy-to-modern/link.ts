@@ -103,16 +103,14 @@ class LegacyToModernLink implements UpstreamLink {
 
   constructor(deps: LegacyToModernDeps) {
     const { events, setTimer, newId, validatesHeaders } = deps;
-    const onError = (error: GatewayError): void => {
-      events.error(error);
-    };
+    const onError = (error: GatewayError): void => events.error(error);
     this.#deps = deps;
     this.#events = events;
     this.#limits = { ...defaultLegacyToModernLimits, ...deps.limits };
     this.#upstream = deps.open({
       message: (message, related, context) => this.#received(message, related, context),
       malformed: (bytes, reason, related, context) => {
-        events.malformed(bytes, reason, related, context);
+        events.malformed(bytes, reason, this.#clientExchange(related), context);
       },
       error: onError,
       // The session lives here, not upstream: the next request connects again.
@@ -198,7 +196,7 @@ class LegacyToModernLink implements UpstreamLink {
     }
     if (message.method === "notifications/cancelled") {
       const key = metadataOf(message).related?.id.key;
-      // "client-gone" makes each modern transport cancel in its own way.
+      // With "client-gone", each modern transport cancels in its own way.
       this.#calls.findLast((call) => call.message.id.key === key)?.cancellation.cancel("client-gone");
       return noReply;
     }
@@ -300,7 +298,7 @@ class LegacyToModernLink implements UpstreamLink {
     return call.upstream;
   }
 
-  /** The exchange of a request of the bridge's own, outside any call. */
+  /** The exchange of a request that the bridge itself makes, outside any call. */
   #gatewayExchange(method: string, members: readonly string[], cancellation: Cancellation): Exchange {
     const { handshake } = this.#agreement();
     const message = createGatewayRequest(this.#nextId(), method, members, this.#envelope());
@@ -310,9 +308,7 @@ class LegacyToModernLink implements UpstreamLink {
 
   async #readTools(cursor: string | undefined): Promise<Message | undefined> {
     const cancellation = new Cancellation();
-    const stop = this.#deps.setTimer(this.#limits.readMs, () => {
-      cancellation.cancel("timeout");
-    });
+    const stop = this.#deps.setTimer(this.#limits.readMs, () => cancellation.cancel("timeout"));
     const members = cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`];
     try {
       return (await this.#upstream.request(this.#gatewayExchange("tools/list", members, cancellation))).message;
@@ -321,7 +317,7 @@ class LegacyToModernLink implements UpstreamLink {
     }
   }
 
-  /** Passes a message that the upstream sent of its own accord to the client. */
+  /** Passes an unsolicited message of the upstream to the client. */
   #received(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void> {
     if (message.kind === "request") {
       const text = `the upstream sent the request ${message.method}, which its revision does not allow`;

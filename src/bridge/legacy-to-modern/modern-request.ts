@@ -33,8 +33,8 @@ const prefix = "io.modelcontextprotocol/";
 
 /**
  * A legacy request in its modern form: the same method and params under another id, with the envelope added to `_meta`.
- * `inputResponses` and `requestState` of the client are removed, because only the bridge may answer input requests:
- * a client could otherwise bypass the policies that judge the answers.
+ * `inputResponses` and `requestState` of the client are removed, because only the bridge may answer input requests: a
+ * client could otherwise bypass the policies that evaluate the answers.
  */
 export function toModernRequest(
   message: RequestMessage,
@@ -71,7 +71,7 @@ export function toModernRequest(
   return withReplacements(message, replacements);
 }
 
-/** Makes a request of the bridge's own on behalf of the client; `members` is the JSON text of its params. */
+/** Makes a request of the bridge on behalf of the client; `members` is the JSON text of its params. */
 export function createGatewayRequest(
   id: RequestId,
   method: string,
@@ -134,9 +134,7 @@ export function replaceParameterHeaders(transport: TransportContext, lines: read
 export function withoutPause(reply: ReplyStream | undefined): ReplyStream | undefined {
   if (reply === undefined) return undefined;
   return {
-    open: () => {
-      reply.open();
-    },
+    open: () => reply.open(),
     write: (message, label) => reply.write(message, label),
     writeRaw: (data, event) => reply.writeRaw?.(data, event),
   };

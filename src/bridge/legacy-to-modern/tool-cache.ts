@@ -4,7 +4,7 @@ import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { changeMembers } from "../../protocol/json/edit.ts";
+import { arrayText, changeMembers } from "../../protocol/json/edit.ts";
 
 /** What the bridge needs to know about a tool to call it. */
 export interface ToolFacts {
@@ -15,18 +15,8 @@ export interface ToolFacts {
 }
 
 /** The tools of one upstream that one client may see. */
-export interface ToolCache {
-  /** Finds a tool; reads the list first if that was not done yet. */
-  find(name: string): ToolFacts | undefined | Promise<ToolFacts | undefined>;
-  /** Reads all pages of the list again; concurrent calls share one read. Never rejects. */
-  refresh(): Promise<void>;
-  /** The list has changed. */
-  invalidate(): void;
-  /** Caches a page and returns the legacy form of its `tools`; undefined when it needs no change. */
-  toLegacyPage(message: Message): Buffer | undefined;
-}
+export type ToolCache = ReturnType<typeof createToolCache>;
 
-/** What the cache needs. */
 export interface ToolCacheDeps {
   /** Whether the upstream compares headers with bodies, as it does over HTTP. */
   readonly validatesHeaders: boolean;
@@ -39,7 +29,7 @@ export interface ToolCacheDeps {
 const maxPages = 100;
 
 /** Makes the cache of one session. */
-export function createToolCache(deps: ToolCacheDeps): ToolCache {
+export function createToolCache(deps: ToolCacheDeps) {
   let tools = new Map<string, ToolFacts>();
   let isComplete = false;
   let reading: Promise<void> | undefined;
@@ -61,9 +51,7 @@ export function createToolCache(deps: ToolCacheDeps): ToolCache {
   /** A failed read does not fail the call: the server will reject it if the headers matter. */
   function refresh(): Promise<void> {
     reading ??= read()
-      .catch((error: unknown) => {
-        deps.onError(GatewayError.from(error));
-      })
+      .catch((error: unknown) => deps.onError(GatewayError.from(error)))
       .finally(() => {
         reading = undefined;
       });
@@ -71,13 +59,18 @@ export function createToolCache(deps: ToolCacheDeps): ToolCache {
   }
 
   return {
-    find: (name) => (tools.has(name) || isComplete ? tools.get(name) : refresh().then(() => tools.get(name))),
+    /** Finds a tool; reads the list first if that was not done yet. */
+    find: (name: string): ToolFacts | undefined | Promise<ToolFacts | undefined> =>
+      tools.has(name) || isComplete ? tools.get(name) : refresh().then(() => tools.get(name)),
+    /** Reads all pages of the list again; concurrent calls share one read. Never rejects. */
     refresh,
-    invalidate: () => {
+    /** The list has changed. */
+    invalidate: (): void => {
       tools = new Map();
       isComplete = false;
     },
-    toLegacyPage: (message) => {
+    /** Caches a page and returns the legacy form of its `tools`; undefined when it needs no change. */
+    toLegacyPage: (message: Message): Buffer | undefined => {
       const pieces: Buffer[] = [];
       let isChanged = false;
       for (const tool of toolsIn(message)) {
@@ -92,17 +85,10 @@ export function createToolCache(deps: ToolCacheDeps): ToolCache {
         isChanged ||= tool.wrapped !== undefined;
         pieces.push(tool.wrapped ?? message.bytes.subarray(tool.span.start, tool.span.end));
       }
-      if (!isChanged) return undefined;
-      return Buffer.concat([
-        Buffer.from("["),
-        ...pieces.flatMap((piece, index) => (index === 0 ? [piece] : [comma, piece])),
-        Buffer.from("]"),
-      ]);
+      return isChanged ? arrayText(pieces) : undefined;
     },
   };
 }
-
-const comma = Buffer.from(",");
 
 interface ListedTool {
   readonly name: string;

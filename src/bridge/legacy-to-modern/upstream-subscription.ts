@@ -20,18 +20,7 @@ export interface ListChangeSupport {
  * The `subscriptions/listen` stream that supplies a legacy client with notifications outside its requests. Every change
  * of the subscriptions opens a new stream, because the filter of a stream is fixed (MCP 2026-07-28, Subscriptions).
  */
-export interface UpstreamSubscription {
-  /** The client can receive messages from now on. */
-  start(): void;
-  /** Adds a resource; resolves when the upstream has acknowledged it, or after a few seconds. */
-  subscribe(uri: string): Promise<void>;
-  unsubscribe(uri: string): Promise<void>;
-  /** Whether a message belongs to a stream of this subscription. */
-  owns(message: Message, related: Exchange | undefined): boolean;
-  /** Handles a message of its streams; true when it is for the client. */
-  handle(message: Message, related: Exchange | undefined): boolean;
-  close(): void;
-}
+export type UpstreamSubscription = ReturnType<typeof createUpstreamSubscription>;
 
 export interface UpstreamSubscriptionDeps {
   /** What the server supports; called when the first stream is opened. */
@@ -66,7 +55,7 @@ const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
 
 /** Makes the subscription of one session; it opens nothing before `start`. */
-export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): UpstreamSubscription {
+export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps) {
   const { setTimer } = deps;
   const uris = new Set<string>();
   const streams = new Set<ListenStream>();
@@ -97,12 +86,8 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     void deps
       .request(stream.exchange)
       .then(
-        ({ message }) => {
-          ended(stream, message);
-        },
-        (error: unknown) => {
-          broken(stream, GatewayError.from(error));
-        },
+        ({ message }) => ended(stream, message),
+        (error: unknown) => broken(stream, GatewayError.from(error)),
       )
       .finally(stop);
     return stream;
@@ -159,12 +144,14 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
   }
 
   return {
-    start: () => {
+    /** The client can receive messages from now on. */
+    start: (): void => {
       if (isStarted || isClosed) return;
       isStarted = true;
       open();
     },
-    subscribe: async (uri) => {
+    /** Adds a resource; resolves when the upstream has acknowledged it, or after a few seconds. */
+    subscribe: async (uri: string): Promise<void> => {
       if (uris.has(uri)) return;
       if (uris.size >= deps.maxResources) {
         throw new GatewayError("overloaded", `a session may subscribe to at most ${deps.maxResources} resources`);
@@ -172,11 +159,14 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       uris.add(uri);
       await changed();
     },
-    unsubscribe: async (uri) => {
+    unsubscribe: async (uri: string): Promise<void> => {
       if (uris.delete(uri)) await changed();
     },
-    owns: (message, related) => streamOf(streams, message, related) !== undefined,
-    handle: (message, related) => {
+    /** Whether a message belongs to a stream of this subscription. */
+    owns: (message: Message, related: Exchange | undefined): boolean =>
+      streamOf(streams, message, related) !== undefined,
+    /** Handles a message of its streams; true when it is for the client. */
+    handle: (message: Message, related: Exchange | undefined): boolean => {
       const stream = streamOf(streams, message, related);
       if (stream === undefined || message.kind !== "notification") return false;
       if (message.method === acknowledged) {
@@ -191,7 +181,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       }
       return true;
     },
-    close: () => {
+    close: (): void => {
       isClosed = true;
       stopRetry?.();
       for (const stream of streams) drop(stream);
@@ -236,11 +226,12 @@ export function withoutSubscription(message: Message): Message {
 
 /** The filter of a listen request; undefined when it would be empty. */
 function filterText(lists: ListChangeSupport, uris: ReadonlySet<string>): string | undefined {
-  const filter = {
-    ...(lists.tools ? { toolsListChanged: true } : {}),
-    ...(lists.prompts ? { promptsListChanged: true } : {}),
-    ...(lists.resources ? { resourcesListChanged: true } : {}),
-    ...(uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }),
-  };
-  return Object.keys(filter).length === 0 ? undefined : JSON.stringify(filter);
+  const { tools, prompts, resources } = lists;
+  if (!tools && !prompts && !resources && uris.size === 0) return undefined;
+  return JSON.stringify({
+    toolsListChanged: tools || undefined,
+    promptsListChanged: prompts || undefined,
+    resourcesListChanged: resources || undefined,
+    resourceSubscriptions: uris.size === 0 ? undefined : [...uris],
+  });
 }

@@ -1,11 +1,5 @@
 import { Cancellation, type CancelReason } from "../../core/cancellation.ts";
-import {
-  type Exchange,
-  type ReplyStream,
-  type SetTimer,
-  type Tracking,
-  type TransportContext,
-} from "../../core/exchange.ts";
+import type { Exchange, ReplyStream, SetTimer, Tracking, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
@@ -17,11 +11,11 @@ import {
   declaredCapabilities,
   isInputRequestMethod,
   missingForInputRequest,
+  PendingInputRequests,
 } from "./input-requests.ts";
 import type { UpstreamAttempt } from "./legacy-session.ts";
 import { defaultServerInfo, serverInfoMeta, toModernResponse } from "./modern-result.ts";
 import { BufferedNotifications, type BufferLimits, toClientNotification } from "./subscriptions.ts";
-import { PendingInputRequests } from "./pending-input-requests.ts";
 
 /** Bounds of one call. */
 export interface BridgedCallLimits extends BufferLimits {
@@ -168,7 +162,7 @@ export class BridgedCall implements ReplyStream {
     return answer;
   }
 
-  /** The server no longer wants an answer to its request. */
+  /** The server cancelled its request. */
   cancelInputRequest(id: RequestId): void {
     this.#inputRequests?.cancel(id);
   }
@@ -220,7 +214,7 @@ export class BridgedCall implements ReplyStream {
       const client: ClientLeg = { exchange, resolve, reject };
       this.#client = client;
       exchange.cancellation.onCancel((reason) => {
-        // An exchange that has its answer is cancelled too, which means nothing by then.
+        // Also cancels an exchange that already has its answer, which has no effect.
         if (this.#client === client) this.cancel(reason);
       });
     });
@@ -275,7 +269,7 @@ export class BridgedCall implements ReplyStream {
     client.resolve({ message: resultMessage(id, result), hasCheckedInputRequests: true });
   }
 
-  /** Lets go of the client's request and of everything that can be made again from little. */
+  /** Releases the client's request and everything that can be recreated cheaply. */
   #detach(inputRequests: PendingInputRequests): void {
     this.relatedExchange.tracking.entry = undefined;
     CompactRequest.from(this.#request).compact();

@@ -22,25 +22,12 @@ import { editObject, type MemberChange, type Replacement } from "../../protocol/
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { withReplacements } from "../../core/synthesize.ts";
 
-/** What the runner needs. */
 export interface CallRunnerDeps {
   readonly pool: LegacySessionPool;
   readonly events: LinkEvents;
   readonly newId: () => string;
   /** How often one call may send the user to open URLs. */
   readonly urlRounds: number;
-}
-
-/** Sends the calls of one scope upstream, and settles each with its outcome. */
-export interface CallRunner {
-  readonly size: number;
-  run(call: BridgedCall): void;
-  /** Finds the call that a session sent under this id. */
-  find(session: LegacySession, key: string): BridgedCall | undefined;
-  /** Delivers the client's response to the requester: the bridge itself, or the server. */
-  respond(call: BridgedCall, response: Message): Promise<void>;
-  /** Cancels all calls. */
-  close(): void;
 }
 
 type OnAttemptEnd = (attempt: LeasedAttempt, outcome: Message | GatewayError | undefined) => void;
@@ -77,7 +64,7 @@ class LeasedAttempt implements UpstreamAttempt {
 const inProcess: TransportContext = { type: "in-process" };
 
 /** Makes the runner of one scope. */
-export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerDeps): CallRunner {
+export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerDeps) {
   const running = new Set<BridgedCall>();
   /** Elicitations that the bridge itself asks for, by request id. */
   const elicitations = new Map<string, (response: Message) => void>();
@@ -93,7 +80,7 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerD
     }
   }
 
-  /** Only a call that can be asked gets a session of its own: several sessions split what the server remembers. */
+  /** Only a call that can be asked for input gets its own session, because server state is split among sessions. */
   function leaseFor(call: BridgedCall): SessionLease | Promise<SessionLease> {
     const { request } = call;
     const isAskable = allowsInputRequests(request) && canAnswerInputRequests(declaredCapabilities(request));
@@ -147,7 +134,7 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerD
       off();
       resolve(response);
     });
-    // Through the pipeline like a request of the server, so that policies judge it too.
+    // Goes through the pipeline like a request of the server, so that policies evaluate it too.
     void events.message(request, call.relatedExchange, inProcess);
     return promise;
   }
@@ -158,20 +145,22 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerD
   }
 
   return {
-    get size() {
+    get size(): number {
       return running.size;
     },
-    run: (call) => {
+    run: (call: BridgedCall): void => {
       running.add(call);
       void start(call, 0);
     },
-    find: (session, key) => {
+    /** Finds the call that a session sent under this id. */
+    find: (session: LegacySession, key: string): BridgedCall | undefined => {
       for (const call of running) {
         if (call.attempt?.session === session && call.attempt.request?.id.key === key) return call;
       }
       return undefined;
     },
-    respond: async (call, response) => {
+    /** Delivers the client's response to the requester: the bridge itself, or the server. */
+    respond: async (call: BridgedCall, response: Message): Promise<void> => {
       const key = response.id?.key ?? "";
       const elicitation = elicitations.get(key);
       if (elicitation === undefined) {
@@ -181,7 +170,8 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerD
       elicitations.delete(key);
       elicitation(response);
     },
-    close: () => {
+    /** Cancels all calls. */
+    close: (): void => {
       for (const call of running) call.cancel("shutdown");
     },
   };

@@ -21,16 +21,7 @@ export interface SessionLease {
 }
 
 /** The legacy sessions of one scope: one if each call has its own stream, else one for each call that may be asked. */
-export interface LegacySessionPool {
-  /** Serves lists, subscriptions, discovery and every call that cannot be asked for input. */
-  readonly primary: LegacySession;
-  readonly size: number;
-  /** The primary session, shared. */
-  readonly sharedLease: SessionLease;
-  /** A session for a call that the server may ask for input. */
-  lease(call: BridgedCall): SessionLease | Promise<SessionLease>;
-  close(reason: string): Promise<void>;
-}
+export type LegacySessionPool = ReturnType<typeof createLegacySessionPool>;
 
 interface QueuedCall {
   readonly call: BridgedCall;
@@ -38,11 +29,7 @@ interface QueuedCall {
 }
 
 /** Makes a pool; its first session is opened with the first request. */
-export function createLegacySessionPool(
-  limits: PoolLimits,
-  setTimer: SetTimer,
-  createSession: () => LegacySession,
-): LegacySessionPool {
+export function createLegacySessionPool(limits: PoolLimits, setTimer: SetTimer, createSession: () => LegacySession) {
   const primary = createSession();
   const sessions: LegacySession[] = [primary];
   const queue: QueuedCall[] = [];
@@ -66,12 +53,7 @@ export function createLegacySessionPool(
       release(session);
       throw GatewayError.from(error);
     }
-    return {
-      session,
-      release: () => {
-        release(session);
-      },
-    };
+    return { session, release: () => release(session) };
   }
 
   /** A free session, a new one, or the next that is released. */
@@ -122,9 +104,7 @@ export function createLegacySessionPool(
     const next = queue.shift();
     if (next !== undefined) next.resolve(session);
     else if (session !== primary && !isClosed) {
-      const stop = setTimer(limits.idleMs, () => {
-        drop(session, "the session was idle");
-      });
+      const stop = setTimer(limits.idleMs, () => drop(session, "the session was idle"));
       idle.set(session, stop);
     }
   }
@@ -138,13 +118,16 @@ export function createLegacySessionPool(
   }
 
   return {
+    /** Serves lists, subscriptions, discovery and every call that cannot be asked for input. */
     primary,
-    get size() {
+    get size(): number {
       return sessions.length;
     },
+    /** The primary session, shared. */
     sharedLease,
+    /** A session for a call that the server may ask for input. */
     lease,
-    close: async (reason) => {
+    close: async (reason: string): Promise<void> => {
       isClosed = true;
       for (const stop of idle.values()) stop();
       idle.clear();

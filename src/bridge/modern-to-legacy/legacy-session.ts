@@ -23,7 +23,7 @@ import { BridgedCall } from "./bridged-call.ts";
 import type { CompactRequest } from "./compact-request.ts";
 import { toLegacyRequest } from "./call-runner.ts";
 import { requestedLogLevel } from "./subscriptions.ts";
-import type { Capabilities } from "../../protocol/methods.ts";
+import { type Capabilities, tasksExtension } from "../../protocol/methods.ts";
 import { memberSource, memberString, memberType } from "../../protocol/json/read.ts";
 import { declaredCapabilities, parseCapabilities } from "./input-requests.ts";
 import { defaultServerInfo, serverInfoMeta } from "./modern-result.ts";
@@ -41,7 +41,7 @@ export interface UpstreamAttempt extends ReplyCallback {
 
 /** What a session reports. */
 export interface LegacySessionEvents {
-  /** The server sent a message of its own; `call` is the one it belongs to, where that is known. */
+  /** The server sent a request or notification; `call` is the call it belongs to, where that is known. */
   message(
     session: LegacySession,
     message: Message,
@@ -58,7 +58,6 @@ export interface LegacySessionEvents {
   renewed(session: LegacySession): void;
 }
 
-/** What a session needs. */
 export interface LegacySessionDeps {
   readonly openLegacy: OpenLegacyLink;
   readonly setTimer: SetTimer;
@@ -114,9 +113,7 @@ export class LegacySession {
   startCall(attempt: UpstreamAttempt): void {
     const session = this.#session;
     if (session === undefined || this.#isClosed || needsLogLevel(session, attempt.call.request)) {
-      this.#prepareAndSend(attempt).catch((error: unknown) => {
-        attempt.reject(GatewayError.from(error));
-      });
+      this.#prepareAndSend(attempt).catch((error: unknown) => attempt.reject(GatewayError.from(error)));
     } else {
       this.#send(session, attempt);
     }
@@ -127,7 +124,7 @@ export class LegacySession {
     if (this.#session !== undefined) this.#checkRenewed(this.#session);
   }
 
-  /** Sends a request of the gateway's own; rejects when the server answers with an error. */
+  /** Sends a request of the gateway itself; rejects when the server answers with an error. */
   async sendRequest(method: string, paramsJson: string, session = this.#session): Promise<void> {
     if (session === undefined) throw new GatewayError("upstream_unreachable", "the session is not open");
     const message = createRequest(idFrom(++this.#lastId), method, paramsJson);
@@ -145,11 +142,9 @@ export class LegacySession {
     await session.link.send(this.#exchangeFor(session.handshake, message, session.facts.revision));
   }
 
-  /** Sends a response of the gateway's own; a failure is only reported. */
+  /** Sends a response of the gateway itself; a failure is only reported. */
   respond(message: Message): void {
-    this.send(message).catch((error: unknown) => {
-      this.#events.error(GatewayError.from(error));
-    });
+    this.send(message).catch((error: unknown) => this.#events.error(GatewayError.from(error)));
   }
 
   async forwardNotification(exchange: Exchange, message: NotificationMessage): Promise<void> {
@@ -179,9 +174,7 @@ export class LegacySession {
   #send({ link, facts }: OpenedSession, attempt: UpstreamAttempt): void {
     const { call } = attempt;
     if (call.cancellation.isCancelled) {
-      queueMicrotask(() => {
-        attempt.reject(new GatewayError("cancelled", "the call was cancelled"));
-      });
+      queueMicrotask(() => attempt.reject(new GatewayError("cancelled", "the call was cancelled")));
       return;
     }
     attempt.request = toLegacyRequest(call.request, idFrom(++this.#lastId));
@@ -234,11 +227,10 @@ export class LegacySession {
         return this.#events.message(this, message, this.#callOf(message, related), context);
       },
       malformed: (bytes, reason, related, context) => {
-        this.#events.malformed(bytes, reason, related, context);
+        const call = related?.reply instanceof BridgedCall ? related.reply : undefined;
+        this.#events.malformed(bytes, reason, call === undefined ? related : call.contextExchange, context);
       },
-      error: (error) => {
-        this.#events.error(error);
-      },
+      error: (error) => this.#events.error(error),
       closed: (error) => {
         const ended = link();
         if (this.#link !== ended) return;
@@ -269,13 +261,11 @@ export class LegacySession {
     if (level < session.level) {
       session.level = level;
       const params = JSON.stringify({ level: loggingLevels[level] });
-      // One after the other, so that the most verbose level is the last that the server hears.
+      // Sent one after the other, so that the server ends up with the most verbose level.
       session.levelSet = session.levelSet
         .then(() => this.sendRequest("logging/setLevel", params, session))
         // The call goes on without its log messages.
-        .catch((error: unknown) => {
-          this.#events.error(GatewayError.from(error));
-        });
+        .catch((error: unknown) => this.#events.error(GatewayError.from(error)));
     }
     await session.levelSet;
   }
@@ -290,9 +280,7 @@ export class LegacySession {
 
   /** For the gateway's own requests, which no other timeout covers. */
   async #requestWithTimeout(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
-    const stop = this.#deps.setTimer(this.#deps.gatewayRequestMs, () => {
-      exchange.cancellation.cancel("timeout");
-    });
+    const stop = this.#deps.setTimer(this.#deps.gatewayRequestMs, () => exchange.cancellation.cancel("timeout"));
     try {
       return await link.request(exchange);
     } finally {
@@ -334,19 +322,12 @@ export interface LegacyServerFacts {
 /** Stands for a client that did not name itself: the legacy handshake requires a name. */
 const unnamedClient = '{"name":"unnamed client","version":"0"}';
 
-const tasksExtension = "io.modelcontextprotocol/tasks";
-
 /** The JSON text of `initialize` params for the client behind a modern request. */
 function formatInitializeParams(request: RequestMessage): string {
   const info = memberSource(request, "params._meta.io.modelcontextprotocol/clientInfo") ?? unnamedClient;
   const { roots, sampling, elicitation, experimental } = parseCapabilities(declaredCapabilities(request));
   // Modern clients do not report changes of their roots.
-  const capabilities = {
-    ...(roots === undefined ? {} : { roots: {} }),
-    ...(sampling === undefined ? {} : { sampling }),
-    ...(elicitation === undefined ? {} : { elicitation }),
-    ...(experimental === undefined ? {} : { experimental }),
-  };
+  const capabilities = { roots: roots === undefined ? undefined : {}, sampling, elicitation, experimental };
   return `{"protocolVersion":"${newestLegacy}","capabilities":${JSON.stringify(capabilities)},"clientInfo":${info}}`;
 }
 

@@ -1,30 +1,27 @@
-import { GatewayError } from "../../errors.ts";
 import type { Exchange, SetTimer, TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { errorMessage, resultMessage } from "../../core/reply.ts";
-import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import { type LinkEvents, untilCancelled, type UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
 import { createCallRunner, toLegacyNotification } from "./call-runner.ts";
 import { CompactRequest } from "./compact-request.ts";
+import { createLegacySessionPool, type PoolLimits } from "./legacy-session-pool.ts";
 import {
   bridgedDiscoverResult,
   LegacySession,
   type LegacySessionEvents,
   type OpenLegacyLink,
 } from "./legacy-session.ts";
-import { createLegacySessionPool, type PoolLimits } from "./legacy-session-pool.ts";
 import { createListenSubscriptions, isChangeNotification, type SubscriptionLimits } from "./subscriptions.ts";
 import type { SuspendedCalls } from "./suspended-calls.ts";
-import { untilCancelled } from "../until-cancelled.ts";
 
 /** Bounds of one bridged scope. */
 export interface ModernToLegacyLimits extends PoolLimits, SubscriptionLimits {
-  /** How long the server may take to answer the gateway's own requests, such as `initialize`. */
-  readonly gatewayRequestMs: number;
   /** How often one call may send the user to open URLs. */
   readonly urlRounds: number;
 }
@@ -35,11 +32,9 @@ const defaultModernToLegacyLimits: ModernToLegacyLimits = {
   idleMs: 60_000,
   subscriptions: 1024,
   undelivered: 1024,
-  gatewayRequestMs: 30_000,
   urlRounds: 8,
 };
 
-/** What the bridge needs. */
 export interface ModernToLegacyDeps {
   /** Opens a link to the server for one legacy session; may be called several times. */
   readonly openLegacy: OpenLegacyLink;
@@ -48,6 +43,8 @@ export interface ModernToLegacyDeps {
   readonly suspendedCalls: SuspendedCalls;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
+  /** How long the server may take to answer the gateway's own requests, such as `initialize`. */
+  readonly gatewayRequestMs: number;
   readonly limits?: ModernToLegacyLimits;
 }
 
@@ -62,17 +59,13 @@ export interface ModernToLegacyLink extends UpstreamLink {
  * set of client capabilities, because a legacy session fixes both when it is opened.
  */
 export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLegacyLink {
-  const { openLegacy, events, suspendedCalls, setTimer, newId } = deps;
+  const { openLegacy, events, suspendedCalls, setTimer, newId, gatewayRequestMs } = deps;
   const limits = deps.limits ?? defaultModernToLegacyLimits;
-  const sessionDeps = { openLegacy, setTimer, gatewayRequestMs: limits.gatewayRequestMs };
+  const sessionDeps = { openLegacy, setTimer, gatewayRequestMs };
   const sessionEvents: LegacySessionEvents = {
     message: received,
-    malformed: (bytes, reason, related, context) => {
-      events.malformed(bytes, reason, related, context);
-    },
-    error: (error) => {
-      events.error(error);
-    },
+    malformed: (bytes, reason, related, context) => events.malformed(bytes, reason, related, context),
+    error: (error) => events.error(error),
     findCall: (session, key) => calls.find(session, key),
     closed: (session, error) => {
       // The next request opens a new session; only subscriptions cannot move to it.

@@ -1,5 +1,5 @@
 import { errorTable } from "../../errors.ts";
-import { type AddedMember, editObject, type Replacement } from "../../protocol/json/edit.ts";
+import { type AddedMember, arrayText, editObject, type Replacement } from "../../protocol/json/edit.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberInteger, membersOf, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
@@ -47,7 +47,7 @@ function toModernResult(request: RequestMessage, response: ResultMessage, server
     bytes,
     result,
     (name, value) => {
-      // A legacy server means something else by these members, or tries to pass for a modern one.
+      // On a legacy server these members have another meaning, or imitate a modern server.
       if (added.some(([own]) => own === name)) return "remove";
       const isToolList = request.method === "tools/list" && name === "tools";
       return isToolList && typeAt(bytes, value.start) === "array" ? { json: modernTools(bytes, value) } : "keep";
@@ -76,11 +76,8 @@ function modernTools(bytes: Buffer, list: Span): Buffer {
     else if (!requiresTask(bytes.toString("utf8", execution.start, execution.end)))
       tools.push(editObject(bytes, tool, (name) => (name === "execution" ? "remove" : "keep")));
   }
-  const parts = tools.flatMap((tool, index) => (index === 0 ? [tool] : [comma, tool]));
-  return Buffer.concat([Buffer.from("["), ...parts, Buffer.from("]")]);
+  return arrayText(tools);
 }
-
-const comma = Buffer.from(",");
 
 function requiresTask(execution: string): boolean {
   const value: unknown = JSON.parse(execution);

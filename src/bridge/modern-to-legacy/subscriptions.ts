@@ -1,20 +1,19 @@
-import { GatewayError } from "../../errors.ts";
-import { isObject } from "../../lib/is-object.ts";
 import type { Exchange, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
+import { resultMessage } from "../../core/reply.ts";
+import { createNotification, synthesizeMessage, withReplacements } from "../../core/synthesize.ts";
+import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { loggingLevels } from "../../protocol/envelope.ts";
+import { editObject, insertMember } from "../../protocol/json/edit.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { type Message, messageBytes, replaceIds, type RequestId, type RequestMessage } from "../../protocol/message.ts";
-import { resultMessage } from "../../core/reply.ts";
-import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
-import { untilCancelled } from "../until-cancelled.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import type { Capabilities } from "../../protocol/methods.ts";
+import { cancelledError, type LinkEvents, untilCancelled } from "../../transports/transport.ts";
 import type { LegacySession } from "./legacy-session.ts";
 import { serverInfoKey } from "./modern-result.ts";
-import { editObject, insertMember } from "../../protocol/json/edit.ts";
-import { createNotification, synthesizeMessage, withReplacements } from "../../core/synthesize.ts";
-import type { Capabilities } from "../../protocol/methods.ts";
-import { loggingLevels } from "../../protocol/envelope.ts";
-import { metadataOf } from "../../protocol/metadata.ts";
 
 /** Bounds of the subscriptions of one scope. */
 export interface SubscriptionLimits {
@@ -22,19 +21,6 @@ export interface SubscriptionLimits {
   readonly subscriptions: number;
   /** Notifications that may wait for one slow client. */
   readonly undelivered: number;
-}
-
-/** The `subscriptions/listen` requests of a scope, served from the notifications of a legacy server. */
-export interface ListenSubscriptions {
-  readonly size: number;
-  /** Serves one request; resolves when the subscription ends. */
-  listen(exchange: Exchange, request: RequestMessage): Promise<Reply>;
-  /** Sends a change notification to every subscription whose filter matches. */
-  publish(notification: Message, context: TransportContext): void;
-  /** Subscribes again, after the server lost its session. */
-  renew(): void;
-  /** Ends all subscriptions with a result; their clients subscribe again and refetch. */
-  endAll(): void;
 }
 
 interface Listener {
@@ -52,22 +38,16 @@ const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
 const inProcess: TransportContext = { type: "in-process" };
 
 /** Makes the subscriptions of a scope; they use its primary session. */
-export function createListenSubscriptions(
-  session: LegacySession,
-  events: LinkEvents,
-  limits: SubscriptionLimits,
-): ListenSubscriptions {
+export function createListenSubscriptions(session: LegacySession, events: LinkEvents, limits: SubscriptionLimits) {
   const listeners = new Set<Listener>();
-  const subscriptions = createResourceSubscriptions(session, (error) => {
-    events.error(error);
-  });
+  const subscriptions = createResourceSubscriptions(session, (error) => events.error(error));
 
   async function listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     if (listeners.size >= limits.subscriptions) throw new GatewayError("overloaded", "too many subscriptions are open");
     const facts = await untilCancelled(exchange.cancellation, session.ready(exchange));
     const wanted = honouredFilter(request, facts.capabilities);
     if (wanted === undefined) throw new GatewayError("invalid_params", "params.notifications must be an object");
-    // Before the acknowledgement, or a change right after it would be lost.
+    // Subscribes before acknowledging, so that no change after the acknowledgement is lost.
     await untilCancelled(exchange.cancellation, session.listen());
     const uris = await subscriptions.join(wanted.uris);
     const filter = { changes: wanted.changes, uris };
@@ -93,9 +73,7 @@ export function createListenSubscriptions(
       // MCP 2026-07-28, Subscriptions: the first message says which part of the filter is honoured.
       const params = `{"_meta":${subscriptionMeta(request.id)},"notifications":${formatFilter(filter)}}`;
       tell(listener, createNotification("notifications/subscriptions/acknowledged", params), inProcess);
-      off = exchange.cancellation.onCancel((reason) => {
-        listener.end(cancelledError(reason));
-      });
+      off = exchange.cancellation.onCancel((reason) => listener.end(cancelledError(reason)));
       if (isEmptyFilter(filter)) listener.end();
     });
   }
@@ -117,20 +95,22 @@ export function createListenSubscriptions(
   }
 
   return {
-    get size() {
+    get size(): number {
       return listeners.size;
     },
+    /** Serves one request; resolves when the subscription ends. */
     listen,
-    publish: (notification, context) => {
+    /** Sends a change notification to every subscription whose filter matches. */
+    publish: (notification: Message, context: TransportContext): void => {
       for (const listener of listeners) {
         if (matchesFilter(listener.filter, notification))
           tell(listener, withSubscriptionId(notification, listener.request.id), context);
       }
     },
-    renew: () => {
-      subscriptions.renew();
-    },
-    endAll: () => {
+    /** Subscribes again, after the server lost its session. */
+    renew: () => subscriptions.renew(),
+    /** Ends all subscriptions with a result; their clients subscribe again and refetch. */
+    endAll: (): void => {
       subscriptions.forget();
       for (const listener of listeners) listener.end();
     },
@@ -164,27 +144,12 @@ function listenResult(id: RequestId, serverInfo: string): string {
   return `{"resultType":"complete","_meta":${meta}}`;
 }
 
-/** Resource subscriptions at the server, each shared by all clients of the scope. */
-interface ResourceSubscriptions {
-  /** Subscribes; resolves with the resources that the server accepted. */
-  join(uris: readonly string[]): Promise<readonly string[]>;
-  /** Ends subscriptions; the last one for a resource unsubscribes at the server. */
-  leave(uris: readonly string[]): void;
-  /** Subscribes to everything again. */
-  renew(): void;
-  /** Forgets everything, after the server is gone. */
-  forget(): void;
-}
-
 interface ResourceSubscription {
   listeners: number;
   isAccepted: Promise<boolean>;
 }
 
-function createResourceSubscriptions(
-  session: LegacySession,
-  onError: (error: GatewayError) => void,
-): ResourceSubscriptions {
+function createResourceSubscriptions(session: LegacySession, onError: (error: GatewayError) => void) {
   const byUri = new Map<string, ResourceSubscription>();
 
   function send(method: string, uri: string): Promise<boolean> {
@@ -220,19 +185,21 @@ function createResourceSubscriptions(
   }
 
   return {
-    join: async (uris) => {
+    /** Subscribes; resolves with the resources that the server accepted. */
+    join: async (uris: readonly string[]): Promise<readonly string[]> => {
       const accepted = await Promise.all(uris.map((uri) => join(uri)));
       return uris.filter((_, index) => accepted[index]);
     },
-    leave: (uris) => {
+    /** Ends subscriptions; the last one for a resource unsubscribes at the server. */
+    leave: (uris: readonly string[]): void => {
       for (const uri of uris) leave(uri);
     },
-    renew: () => {
+    /** Subscribes to everything again. */
+    renew: (): void => {
       for (const [uri, subscription] of byUri) subscription.isAccepted = send("resources/subscribe", uri);
     },
-    forget: () => {
-      byUri.clear();
-    },
+    /** Forgets everything, after the server is gone. */
+    forget: () => byUri.clear(),
   };
 }
 

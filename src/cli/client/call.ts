@@ -2,15 +2,22 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { CallToolResult, Client, ContentBlock, Progress, Tool } from "@modelcontextprotocol/client";
 
+import { parseVerbatimJson } from "../../lib/canonical-json.ts";
 import { closestName } from "../../lib/closest-name.ts";
-import { createPrompt, isTty, type PromptIo } from "../io.ts";
-import { type ClientTarget, parseTarget, takeUrl, withClient } from "./client.ts";
 import { type commands, exitCodes } from "../commands.ts";
 import { type CommandArguments, defineCommand, UsageError } from "../define-command.ts";
-import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
-import type { SchemaObject } from "./input-schema.ts";
+import { type CommandIo, createPrompt, isTty } from "../io.ts";
 import { printable, printableLine } from "../text-layout.ts";
-import { type ArgumentPair, parseJsonObject, parsePairs, type ParseResult, toArguments } from "./tool-arguments.ts";
+import { type ClientTarget, readTarget, withClient } from "./client.ts";
+import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
+import {
+  type ArgumentPair,
+  parseJsonObject,
+  parsePairs,
+  type ParseResult,
+  type SchemaObject,
+  toArguments,
+} from "./tool-arguments.ts";
 
 // The user can press Ctrl+C, and a server that is gone is noticed; there is no other limit.
 const callTimeoutMs = 24 * 60 * 60 * 1000;
@@ -28,7 +35,7 @@ interface ParsedCall {
 }
 
 /** `headgate call NAME`: calls a tool, shows its progress, answers its questions and prints its result. */
-export const call = defineCommand("call", async (args, io: PromptIo) => {
+export const call = defineCommand("call", async (args, io: CommandIo) => {
   const parsed = parseCall(args);
   using prompt = createPrompt(io);
   const answer = createAnswerer({ given: parsed.answers, prompt, err: io.err });
@@ -36,24 +43,25 @@ export const call = defineCommand("call", async (args, io: PromptIo) => {
   return await withClient(parsed.target, io, elicitation, (client) => runCall(parsed, client, io));
 });
 
-function parseCall({ values, positionals, program }: CommandArguments<typeof commands.call.options>): ParsedCall {
-  const { url, rest } = takeUrl(positionals, values.url);
+function parseCall(args: CommandArguments<typeof commands.call.options>): ParsedCall {
+  const { values } = args;
+  const { target, rest } = readTarget(args);
   const [name, ...words] = rest;
   if (name === undefined) throw new UsageError("the name of a tool is missing");
   if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args exclude each other");
   return {
     name,
-    target: parseTarget({ ...values, url, headers: values.header, program }),
+    target,
     answers: (values.answer ?? []).map(parseAnswer),
     json: values.json === true,
     arguments:
       values.args === undefined
         ? { type: "pairs", pairs: parsePairs(words) }
-        : { type: "whole", value: parseJsonObject(values.args, "--args") },
+        : { type: "whole", value: parseJsonObject(values.args, "--args", parseVerbatimJson) },
   };
 }
 
-async function runCall(parsed: ParsedCall, client: Client, io: PromptIo): Promise<number> {
+async function runCall(parsed: ParsedCall, client: Client, io: CommandIo): Promise<number> {
   const { name } = parsed;
   const list = await client.listTools();
   const tool = list.tools.find((candidate) => candidate.name === name);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { UsageError } from "../define-command.ts";
-import { parseTarget, formatTarget, takeUrl, type TargetArguments } from "./client.ts";
+import { formatTarget, parseTarget, readTarget, type TargetArguments } from "./client.ts";
 
 function parse(words: Partial<TargetArguments>) {
-  return parseTarget({ url: undefined, headers: undefined, program: undefined, ...words });
+  return parseTarget({ url: undefined, header: undefined, program: undefined, ...words });
 }
 
 describe("parseTarget", () => {
@@ -15,7 +15,7 @@ describe("parseTarget", () => {
 
   it("takes a URL with headers", () => {
     const headers = ["Authorization: Bearer a:b", "x-empty:"];
-    expect(parse({ url: "https://mcp.example.com/mcp", headers })).toEqual({
+    expect(parse({ url: "https://mcp.example.com/mcp", header: headers })).toEqual({
       type: "http",
       url: new URL("https://mcp.example.com/mcp"),
       headers: { authorization: "Bearer a:b", "x-empty": "" },
@@ -36,30 +36,34 @@ describe("parseTarget", () => {
     [{ url: "http://me:pass@host/mcp" }, "the URL contains credentials; pass them with --header"],
     [{ program: [] }, "expected a command after --"],
     [{ url: "http://host/mcp", program: ["x"] }, "a URL and a command exclude each other"],
-    [{ headers: ["a:b"], program: ["x"] }, "--header needs a URL, not a command"],
-    [{ headers: ["secret"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
-    [{ headers: ["a b:c"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
-    [{ headers: ["a:b\nc: d"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+    [{ header: ["a:b"], program: ["x"] }, "--header needs a URL, not a command"],
+    [{ header: ["secret"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+    [{ header: ["a b:c"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+    [{ header: ["a:b\nc: d"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
   ])("refuses %j without repeating secrets", (words, problem) => {
     expect(() => parse(words)).toThrow(new UsageError(problem));
   });
 });
 
-describe("takeUrl", () => {
+describe("readTarget", () => {
   const url = "https://mcp.example.com/mcp";
+  const local = "http://127.0.0.1:8484/mcp";
+  const read = (positionals: readonly string[], option: string | undefined) =>
+    readTarget({ values: { url: option }, positionals, program: undefined });
 
   it.each([
     [[url], undefined, url, []],
     [[url, "add", "a=1"], undefined, url, ["add", "a=1"]],
     [["add", "a=1"], url, url, ["add", "a=1"]],
-    [["read", "https://example.com/page"], undefined, undefined, ["read", "https://example.com/page"]],
-    [["HTTP://host/mcp", "get"], undefined, "HTTP://host/mcp", ["get"]],
-    [[], undefined, undefined, []],
+    [["read", "https://example.com/page"], undefined, local, ["read", "https://example.com/page"]],
+    [["HTTP://host/mcp", "get"], undefined, "http://host/mcp", ["get"]],
+    [[], undefined, local, []],
   ])("of %j with --url %j", (words, option, expected, rest) => {
-    expect(takeUrl(words, option)).toEqual({ url: expected, rest });
+    const found = read(words, option);
+    expect({ ...found, target: formatTarget(found.target) }).toEqual({ target: expected, rest });
   });
 
   it("takes one only", () => {
-    expect(() => takeUrl([url, "add"], url)).toThrow(UsageError);
+    expect(() => read([url, "add"], url)).toThrow(UsageError);
   });
 });

@@ -1,6 +1,5 @@
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { validateHeaderName, validateHeaderValue } from "node:http";
 
 import type { Client, ElicitRequestParams, ElicitResult, FetchLike, Transport } from "@modelcontextprotocol/client";
 
@@ -10,8 +9,9 @@ import { type ExitCodeName, exitCodes } from "../commands.ts";
 import { type CliIo, packageVersion } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { UsageError } from "../define-command.ts";
+import { parseHeader, UsageError } from "../define-command.ts";
 import { createWatchedFetch } from "./watched-fetch.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 // Long enough for npx to download a package first.
 const connectTimeoutMs = 60_000;
@@ -189,7 +189,7 @@ const ended: Explain = (target) =>
 
 const noSuchHost: Explain = (target) => (target.type === "http" ? `unknown host ${target.url.hostname}` : undefined);
 
-/** Explanations of error codes of the system and the SDK. */
+/** Messages for error codes of the system and the SDK. */
 const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
@@ -241,7 +241,7 @@ function messageInBody(error: unknown): string | undefined {
       const message = isObject(inner) ? inner["message"] : undefined;
       if (typeof message === "string") return printableLine(message);
     } catch {
-      // A short line says what is wrong; more is probably an HTML page of a proxy.
+      // A short line is an error message; anything longer is probably an HTML page of a proxy.
       if (text.length <= maxShownBody && /^[^<\n]+\n?$/u.test(text)) return printableLine(text);
     }
   }
@@ -269,7 +269,7 @@ function causesOf(error: unknown): readonly ErrorCause[] {
 }
 
 function errorMessage(error: unknown): string {
-  return printableLine(error instanceof Error ? error.message : String(error));
+  return printableLine(thrownMessage(error));
 }
 
 /** The server that a client command connects to. */
@@ -287,27 +287,40 @@ export type ClientTarget =
 
 /** The arguments that name a server. */
 export interface TargetArguments {
-  readonly url: string | undefined;
-  readonly headers: readonly string[] | undefined;
+  readonly url?: string | undefined;
+  readonly header?: readonly string[] | undefined;
   readonly socket?: string | undefined;
   readonly timeout?: string | undefined;
   /** A program with its arguments. */
   readonly program: readonly string[] | undefined;
 }
 
-/** The words of a command without the URL of its server, which is the first of them or an option. */
-export function takeUrl(
-  words: readonly string[],
-  option: string | undefined,
-): { readonly url: string | undefined; readonly rest: readonly string[] } {
-  const [first = "", ...rest] = words;
-  if (!/^https?:/iu.test(first)) return { url: option, rest: words };
-  if (option !== undefined) throw new UsageError("the URL is given twice; leave out --url, or the first word");
-  return { url: first, rest };
+/** The parsed arguments of a command that talks to a server. */
+export interface TargetWords {
+  readonly values: Omit<TargetArguments, "program">;
+  readonly positionals: readonly string[];
+  readonly program: readonly string[] | undefined;
+}
+
+/** The server of a command, whose URL is the first of its words or an option, and the other words. */
+export function readTarget({ values, positionals, program }: TargetWords): {
+  readonly target: ClientTarget;
+  readonly rest: readonly string[];
+} {
+  const [first = "", ...rest] = positionals;
+  if (!/^https?:/iu.test(first)) return { target: parseTarget({ ...values, program }), rest: positionals };
+  if (values.url !== undefined) throw new UsageError("the URL is given twice; leave out --url, or the first word");
+  return { target: parseTarget({ ...values, url: first, program }), rest };
 }
 
 /** The server that the arguments name; the local gateway by default. */
-export function parseTarget({ url: text, headers = [], socket, timeout, program }: TargetArguments): ClientTarget {
+export function parseTarget({
+  url: text,
+  header: headers = [],
+  socket,
+  timeout,
+  program,
+}: TargetArguments): ClientTarget {
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) throw new UsageError("expected a command after --");
@@ -326,7 +339,13 @@ export function parseTarget({ url: text, headers = [], socket, timeout, program 
   if (url.username !== "" || url.password !== "") {
     throw new UsageError("the URL contains credentials; pass them with --header");
   }
-  return { type: "http", url, headers: Object.fromEntries(headers.map(parseHeader)), socket, silenceMs };
+  return {
+    type: "http",
+    url,
+    headers: Object.fromEntries(headers.map((line) => parseHeader("--header", line))),
+    socket,
+    silenceMs,
+  };
 }
 
 /** Behind a socket there is no other host. */
@@ -343,18 +362,4 @@ export function serverHeading(client: Client, target: ClientTarget): string {
 export function formatTarget(target: ClientTarget): string {
   if (target.type === "http" && target.socket !== undefined) return `${target.socket} (${target.url.pathname})`;
   return target.type === "http" ? target.url.href : `\`${[target.command, ...target.args].join(" ")}\``;
-}
-
-function parseHeader(line: string): [string, string] {
-  const { name, value } = /^(?<name>[^:\s]+)\s*:(?<value>.*)$/su.exec(line)?.groups ?? {};
-  try {
-    if (name === undefined || value === undefined) throw new TypeError("no colon");
-    // Both throw for invalid values (RFC 9110, sections 5.1 and 5.5).
-    validateHeaderName(name);
-    validateHeaderValue(name, value.trim());
-    return [name.toLowerCase(), value.trim()];
-  } catch {
-    // The value may be a secret, so it is not repeated.
-    throw new UsageError("--header takes NAME:VALUE, the name and value of an HTTP header");
-  }
 }

@@ -1,11 +1,19 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
-import type { Prompt } from "../io.ts";
-import { choicesOf, propertiesOf, requiredOf, typesOf, type SchemaObject } from "./input-schema.ts";
-import { printable, printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { UsageError } from "../define-command.ts";
-import { convert, parseJsonObject, type ParseResult } from "./tool-arguments.ts";
+import type { Prompt } from "../io.ts";
+import { printable, printableLine } from "../text-layout.ts";
+import {
+  choicesOf,
+  convert,
+  parseJsonObject,
+  type ParseResult,
+  propertiesOf,
+  requiredOf,
+  type SchemaObject,
+  typesOf,
+} from "./tool-arguments.ts";
 
 /** Where answers to the questions of a tool come from. */
 export interface AnswererOptions {

@@ -3,22 +3,22 @@ import type { GetPromptResult, Prompt } from "@modelcontextprotocol/client";
 import { closestName } from "../../lib/closest-name.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import { isTty, type PromptIo } from "../io.ts";
-import { printable, printableLine, table, widthOf, wrap } from "../text-layout.ts";
+import { isTty, type CommandIo } from "../io.ts";
+import { indentedText, printable, printableLine, table, widthOf } from "../text-layout.ts";
 import { formatBlock } from "./call.ts";
-import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
+import { readTarget, serverHeading, withClient } from "./client.ts";
 import { counted, printableJson } from "./resources.ts";
 import { parsePairs } from "./tool-arguments.ts";
 
 /** `headgate prompts`: lists the prompts of a server, or gets one with its arguments filled in. */
-export const prompts = defineCommand("prompts", async ({ values, positionals, program }, io: PromptIo) => {
-  const { url, rest } = takeUrl(positionals, values.url);
+export const prompts = defineCommand("prompts", async (args, io: CommandIo) => {
+  const { values } = args;
+  const { target, rest } = readTarget(args);
   const [verb, name, ...words] = rest;
   if (verb !== undefined && verb !== "get")
     throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`get\``);
   if (verb !== undefined && name === undefined) throw new UsageError("get needs the name of a prompt");
-  const args = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
-  const target = parseTarget({ ...values, url, headers: values.header, program });
+  const given = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
   return withClient(target, io, {}, async (client) => {
     const list = client.getServerCapabilities()?.prompts === undefined ? [] : (await client.listPrompts()).prompts;
     if (name === undefined) {
@@ -29,12 +29,12 @@ export const prompts = defineCommand("prompts", async ({ values, positionals, pr
       }
       return exitCodes.ok.code;
     }
-    const problem = problemOf(name, args, list);
+    const problem = problemOf(name, given, list);
     if (problem !== undefined) {
       io.err(`headgate: ${printableLine(problem)}; see headgate prompts\n`);
       return exitCodes.refused.code;
     }
-    const result = await client.getPrompt({ name, arguments: args });
+    const result = await client.getPrompt({ name, arguments: given });
     const text = values.json === true ? printableJson(result) : formatMessages(result);
     io.out(isTty(io.stdout) ? printable(text) : text);
     return exitCodes.ok.code;
@@ -62,9 +62,8 @@ function formatPrompt(
   columns: number,
 ): string {
   const words = fields.map((field) => (field.required === true ? `${field.name}=TEXT` : `[${field.name}=TEXT]`));
-  const about = description.trim() === "" ? [] : wrap(printable(description.trim()), columns - 2);
   const rows = fields.map((field) => [printableLine(field.name), printableLine(field.description ?? "")] as const);
-  const lines = [printableLine([name, ...words].join(" ")), ...about.map((line) => `  ${line}`.trimEnd())];
+  const lines = [printableLine([name, ...words].join(" ")), ...indentedText(description, columns)];
   return `\n${lines.join("\n")}\n${table(rows, 4, columns)}`;
 }
 

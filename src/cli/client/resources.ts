@@ -2,20 +2,20 @@ import type { Client, ReadResourceResult } from "@modelcontextprotocol/client";
 
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import { isTty, type PromptIo } from "../io.ts";
-import { printable, printableLine, wrap, widthOf } from "../text-layout.ts";
+import { isTty, type CommandIo } from "../io.ts";
+import { indentedText, printable, printableLine, widthOf } from "../text-layout.ts";
 import { notShown } from "./call.ts";
-import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
+import { readTarget, serverHeading, withClient } from "./client.ts";
 
 /** `headgate resources`: lists the resources and resource templates of a server, or reads one of them. */
-export const resources = defineCommand("resources", async ({ values, positionals, program }, io: PromptIo) => {
-  const { url, rest } = takeUrl(positionals, values.url);
+export const resources = defineCommand("resources", async (args, io: CommandIo) => {
+  const { values } = args;
+  const { target, rest } = readTarget(args);
   const [verb, uri, ...others] = rest;
   if (verb !== undefined && verb !== "read")
     throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`read\``);
   if (others.length > 0) throw new UsageError("read takes one URI");
   if (verb !== undefined && uri === undefined) throw new UsageError("read needs the URI of a resource");
-  const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     if (uri !== undefined) {
       const result = await client.readResource({ uri });
@@ -57,8 +57,7 @@ function formatContents({ contents }: ReadResourceResult, isTerminal: boolean): 
 
 /** An entry of a list: how to ask for it, what it is called, and what it is. */
 export function formatEntry(address: string, label: string, description = "", columns: number): string {
-  const about = description.trim() === "" ? [] : wrap(printable(description.trim()), columns - 2);
-  const lines = [...(label === "" ? [] : [printableLine(label)]), ...about].map((line) => `  ${line}`.trimEnd());
+  const lines = [...(label === "" ? [] : [`  ${printableLine(label)}`]), ...indentedText(description, columns)];
   return `\n${[printableLine(address), ...lines].join("\n")}\n`;
 }
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
-import { UsageError } from "../define-command.ts";
 import { describe, expect, it } from "vitest";
 
-import type { SchemaObject } from "./input-schema.ts";
-import { parseJsonObject, parsePairs, toArguments } from "./tool-arguments.ts";
+import { parseVerbatimJson } from "../../lib/canonical-json.ts";
+import { UsageError } from "../define-command.ts";
+import { parseJsonObject, parsePairs, type SchemaObject, toArguments } from "./tool-arguments.ts";
 
 const schema: SchemaObject = {
   type: "object",
@@ -112,6 +112,8 @@ describe("arguments on the command line", () => {
 describe("parseJsonObject", () => {
   it("takes objects only", () => {
     expect(parseJsonObject('{"a":1}', "--args")).toEqual({ a: 1 });
+    const exact = '{"a":12345678901234567890,"b":[1.0,1e400]}';
+    expect(JSON.stringify(parseJsonObject(exact, "--args", parseVerbatimJson))).toBe(exact);
     for (const text of ["[]", "1", "null", "{", ""]) {
       expect(() => parseJsonObject(text, "--args")).toThrow(
         new UsageError(`--args takes a JSON object, not \`${text}\``),

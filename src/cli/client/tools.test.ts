@@ -44,6 +44,20 @@ count_slowly [to=INTEGER] [delay_ms=INTEGER]
     expect(JSON.parse(out)).toMatchObject({ tools: [{ name: "add" }, {}, {}, {}, { name: "fail" }] });
   });
 
+  it("says how much of a model's context the list takes, and which tools take most", async () => {
+    const { exitCode, out } = await runCommand(tools, ["--size", "--", ...stdioDemo]);
+    expect(exitCode).toBe(0);
+    const [heading = "", ...longest] = out.trimEnd().split("\n");
+    const [, tokens, bytes] =
+      /: 5 tools, about ([\d,]+) tokens \(([\d,]+) bytes of .+, 4 to a token\)$/u.exec(heading) ?? [];
+    const number = (text = ""): number => Number(text.replaceAll(",", ""));
+    expect(number(tokens)).toBe(Math.round(number(bytes) / 4));
+    expect(longest).toHaveLength(5);
+    const each = longest.map((line) => number(/ about ([\d,]+) tokens$/u.exec(line)?.[1]));
+    expect(each).toEqual(each.toSorted((a, b) => b - a));
+    expect(each.reduce((sum, one) => sum + one, 0)).toBeCloseTo(number(tokens), -1);
+  });
+
   it("says where authorization is missing", async () => {
     const url = `${demo.origin}/modern`;
     expect(await runCommand(tools, [url])).toEqual({

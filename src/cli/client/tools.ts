@@ -1,21 +1,25 @@
 import type { Tool } from "@modelcontextprotocol/client";
 
-import { parseTarget, serverHeading, takeUrl, withClient } from "./client.ts";
+import { readTarget, serverHeading, withClient } from "./client.ts";
 import { counted } from "./resources.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import type { PromptIo } from "../io.ts";
+import type { CommandIo } from "../io.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { choicesOf, type SchemaObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
-import { printable, printableLine, table, textWidth, widthOf, wrap } from "../text-layout.ts";
+import { choicesOf, type SchemaObject, propertiesOf, requiredOf, typeLabel } from "./tool-arguments.ts";
+import { indentedText, printable, printableLine, table, textWidth, widthOf } from "../text-layout.ts";
 
 /** `headgate tools`: lists the tools of a server with their arguments, as `headgate call` takes them. */
-export const tools = defineCommand("tools", async ({ values, positionals, program }, io: PromptIo) => {
-  const { url, rest } = takeUrl(positionals, values.url);
+export const tools = defineCommand("tools", async (args, io: CommandIo) => {
+  const { values } = args;
+  const { target, rest } = readTarget(args);
   if (rest[0] !== undefined) throw new UsageError(`\`${rest[0]}\` is not an http or https URL`);
-  const target = parseTarget({ ...values, url, headers: values.header, program });
   return withClient(target, io, {}, async (client) => {
     const list = await client.listTools();
+    if (values.size === true) {
+      io.out(`${serverHeading(client, target)}: ${formatSize(list.tools, widthOf(io.stdout))}`);
+      return exitCodes.ok.code;
+    }
     io.out(
       values.json === true
         ? printable(`${JSON.stringify({ tools: list.tools, ...metaOf(list._meta) }, undefined, 2)}\n`)
@@ -25,9 +29,27 @@ export const tools = defineCommand("tools", async ({ values, positionals, progra
   });
 });
 
+const maxLongest = 5;
+/** An estimate for English and JSON; the tokenizers of today's models differ from it by about a fifth. */
+const bytesPerToken = 4;
+
+/** How much of a model's context the list takes, and which tools take most of it. */
+function formatSize(list: readonly Tool[], columns: number): string {
+  const sizes = list.map(({ name, description, inputSchema }) => {
+    // What clients put before the model.
+    return { name, bytes: Buffer.byteLength(JSON.stringify({ name, description, inputSchema })) };
+  });
+  const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
+  const tokensOf = (bytes: number): string => `about ${Math.round(bytes / bytesPerToken).toLocaleString("en")} tokens`;
+  const longest = sizes.toSorted((a, b) => b.bytes - a.bytes).slice(0, maxLongest);
+  const rows = longest.map(({ name, bytes }) => [printableLine(name), tokensOf(bytes)] as const);
+  const bytes = `${total.toLocaleString("en")} bytes of names, descriptions and input schemas`;
+  return `${counted(list.length, "tool")}, ${tokensOf(total)} (${bytes}, ${bytesPerToken} to a token)\n${table(rows, 2, columns)}`;
+}
+
 const gapKeys = ["headgate/degraded", "headgate/clashes", "headgate/cut"] as const;
 
-/** What a gateway says about a list of several servers. */
+/** The `_meta` of a gateway about a list of several servers. */
 function metaOf(meta: SchemaObject = {}): SchemaObject {
   const told = gapKeys.filter((key) => Object.hasOwn(meta, key)).map((key) => [key, meta[key]]);
   return told.length === 0 ? {} : { _meta: Object.fromEntries(told) as SchemaObject };
@@ -72,8 +94,8 @@ export function formatTool(
     ([key, field]) =>
       [printableLine(key), printableLine(typeLabel(field, schema)), printableLine(textOf(field))] as const,
   );
-  const about = wrap(printable(description.trim()), columns - 2).map((text) => `  ${text}`.trimEnd());
-  return `\n${printableLine([name, ...words].join(" "))}\n${description === "" ? "" : `${about.join("\n")}\n`}${table(rows, 4, columns)}`;
+  const lines = [printableLine([name, ...words].join(" ")), ...indentedText(description, columns)];
+  return `\n${lines.join("\n")}\n${table(rows, 4, columns)}`;
 }
 
 function textOf({ description, default: fallback }: SchemaObject): string {

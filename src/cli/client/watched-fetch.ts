@@ -13,7 +13,7 @@ const socketTimeoutMs = 10_000;
 const resumeAttempts = 2;
 const maxEventBytes = 2 ** 28;
 
-/** The server went away, or does not respond any more, while requests wait for a response. */
+/** The server went away or stopped responding while requests wait for a response. */
 class ConnectionLost extends Error {
   readonly code: "CONNECTION_CLOSED" | "SERVER_SILENT";
 
@@ -23,7 +23,7 @@ class ConnectionLost extends Error {
   }
 }
 
-/** Where to connect, and how long to put up with silence. */
+/** Where to connect, and how long the server may stay silent. */
 export interface WatchedFetchOptions {
   readonly url: URL;
   readonly env: Environment;
@@ -111,7 +111,7 @@ export async function createWatchedFetch(options: WatchedFetchOptions): Promise<
     });
   };
 
-  /** Asks for a sign of life while requests wait and nothing comes. Any HTTP response is one. */
+  /** Probes the server while requests wait and nothing arrives. Any HTTP response shows that it is alive. */
   async function watchSilence(): Promise<void> {
     const { url, silenceMs } = options;
     const intervalMs = Math.max(100, silenceMs / 4);

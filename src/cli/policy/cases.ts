@@ -10,6 +10,8 @@ import {
   formatPath,
   formatProblem,
   locateIssues,
+  type LocatedIssue,
+  type Path,
   type Problem,
   toFindings,
 } from "../../config/issues.ts";
@@ -22,14 +24,18 @@ import {
   createRouteProvider,
   decideAtOnce,
   offlineCall,
+  principalInput,
   requestInput,
+  type SamplePrincipal,
   toMessage,
   toSampleExchange,
+  toSamplePrincipal,
 } from "../../gateway/evaluation/sample-exchange.ts";
-import { principalInput, type SamplePrincipal, toSamplePrincipal } from "../../gateway/evaluation/sample-principal.ts";
+import { closestName } from "../../lib/closest-name.ts";
 import { isPromise } from "../../lib/is-promise.ts";
-import type { Decision, ListEntry, ListKind, PolicyProvider } from "../../policy/provider/provider.ts";
+import type { Decision, ListEntry, PolicyProvider } from "../../policy/provider/provider.ts";
 import { memberValue } from "../../protocol/json/read.ts";
+import { listMethods, listShapeOf } from "../../protocol/lists.ts";
 import type { Message } from "../../protocol/message.ts";
 import { exitCodes } from "../commands.ts";
 import { InputFileError, loadConfigFile } from "../define-command.ts";
@@ -97,7 +103,7 @@ interface CaseOutcome {
 }
 
 function mismatchesOf(one: PolicyCase, principal: Principal, route: RouteConfig): readonly string[] {
-  // A provider of its own, so that no case uses up the rate limit of another.
+  // Each case has its own provider, so that none uses up the rate limit of another.
   const outcome = evaluateCase(one, principal, route, createRouteProvider(route));
   if (typeof outcome === "string") return [outcome];
   const { decision, ...rest } = typeof one.expect === "string" ? { decision: one.expect } : one.expect;
@@ -158,29 +164,24 @@ function toCaseOutcome(inspected: InspectedMessage, decision: Decision): CaseOut
   };
 }
 
-const listKinds: Readonly<Record<string, readonly [ListKind, string]>> = {
-  "tools/list": ["tool", "name"],
-  "prompts/list": ["prompt", "name"],
-  "resources/list": ["resource", "uri"],
-  "resources/templates/list": ["resource-template", "uriTemplate"],
-};
-
 function evaluateListCase(
   { message, entries = [] }: PolicyCase,
   inspected: InspectedMessage,
   provider: PolicyProvider,
 ): CaseOutcome | string {
-  const known = listKinds[message.method];
-  if (known === undefined) return `\`entries\` can only be used with ${Object.keys(listKinds).join(", ")}`;
-  const [kind, key] = known;
+  const facts = listShapeOf(message.method);
+  if (facts === undefined) return `\`entries\` can only be used with ${listMethods.join(", ")}`;
+  const { kind, key } = facts;
   const list: ListEntry[] = entries.map((value) => ({ name: String(value[key]), value }));
   const decision = provider.filterList?.({ subject: inspected, kind, entries: list }, offlineCall);
-  if (isPromise(decision)) return "the policy did not decide at once";
+  if (isPromise(decision)) return "the policy did not decide synchronously";
   const visible = list.filter((_, index) => decision?.visible[index] ?? true).map(({ name }) => name);
   return { decisions: ["allow"], rule: undefined, code: undefined, visible, why: "" };
 }
 
 const effects = ["allow", "change", "deny", "forbidden", "hidden", "scope", "rate", "unavailable", "invalid"] as const;
+
+const expectError = `expected ${effects.map((effect) => `\`${effect}\``).join(", ")}, or an object`;
 
 const expectation = z.strictObject({
   decision: z.enum(effects).optional(),
@@ -191,20 +192,22 @@ const expectation = z.strictObject({
   visible: z.array(z.string()).optional(),
 });
 
+const messageInput = z.strictObject({
+  method: z.string().min(1),
+  params: z.record(z.string(), z.unknown()).optional(),
+});
+
 const policyCase = z
   .strictObject({
     name: z.string().min(1),
     principal: z.union([z.string(), principalInput]).optional(),
     request: requestInput.prefault({}),
-    message: z.strictObject({
-      method: z.string().min(1),
-      params: z.record(z.string(), z.unknown()).optional(),
-    }),
+    message: messageInput,
     notification: z.boolean().default(false),
     answer: z.record(z.string(), z.unknown()).optional(),
     entries: z.array(z.record(z.string(), z.unknown())).optional(),
     times: z.int().min(1).max(10_000).default(1),
-    expect: z.union([z.enum(effects), expectation], { error: "expected a decision or an object" }),
+    expect: z.union([z.enum(effects), expectation], { error: expectError }),
   })
   .refine(({ answer, entries }) => answer === undefined || entries === undefined, {
     error: "cannot have both `answer` and `entries`",
@@ -224,6 +227,34 @@ export type PolicyCase = z.output<typeof policyCase>;
 export interface CaseFile extends z.output<typeof caseFile> {
   /** The position of each case in the file. */
   readonly places: readonly (SourcePosition | undefined)[];
+}
+
+/** The keys at a path of a file of cases. */
+function keysAt([first, second, third]: Path): readonly string[] {
+  if (first === undefined) return Object.keys(caseFile.shape);
+  if (first === "principals" || third === "principal") return Object.keys(principalInput.shape);
+  if (second === undefined || third === undefined) return Object.keys(policyCase.shape);
+  const parts = { expect: expectation, message: messageInput, request: requestInput };
+  return Object.hasOwn(parts, third) ? Object.keys(parts[third as keyof typeof parts].shape) : [];
+}
+
+/** What is wrong with a file of cases; a key that is misspelt is not also missing. */
+function caseFindings(issues: readonly LocatedIssue[], tree: unknown): readonly ConfigFinding[] {
+  const meant = new Set<string>();
+  const unknown = issues.flatMap(({ issue, path }) =>
+    issue.code === "unrecognized_keys"
+      ? issue.keys.map((key): ConfigFinding => {
+          const known = keysAt(path);
+          const closest = closestName(key, known);
+          if (closest !== undefined) meant.add(formatPath([...path, closest]));
+          const named = known.map((name) => `\`${name}\``).join(", ");
+          const hint = closest === undefined ? `expected ${named}` : `did you mean \`${closest}\`?`;
+          return { path, key, message: `unknown key \`${key}\`; ${hint}` };
+        })
+      : [],
+  );
+  const others = issues.filter(({ issue, path }) => issue.code !== "unrecognized_keys" && !meant.has(formatPath(path)));
+  return [...unknown, ...toFindings(others, tree)];
 }
 
 /** Reads and checks a file of cases; throws with everything that is wrong with it. */
@@ -247,7 +278,7 @@ async function readCases(file: string, io: CliIo): Promise<CaseFile> {
   });
   const { success, data, error } = caseFile.safeParse(source.tree ?? {}, { error: describeIssue, reportInput: true });
   if (!success) {
-    const problems = toFindings(locateIssues(error.issues), source.tree).map(toProblem);
+    const problems = caseFindings(locateIssues(error.issues), source.tree).map(toProblem);
     return fail(problems.toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0)));
   }
   const unknown = data.cases.flatMap(({ principal }, index): Problem[] =>

@@ -102,10 +102,10 @@ FAIL  pages  (wrong.yaml:16:5)
     ["none.yaml", "none.yaml cannot be read: no such file\n"],
     [
       "unread.yaml",
-      "unread.yaml:4:5 cases[0]: unknown key `principl`\nunread.yaml:6:5 cases[0].expect: expected a decision or an object\n",
+      "unread.yaml:4:5 cases[0]: unknown key `principl`; did you mean `principal`?\nunread.yaml:6:5 cases[0].expect: expected `allow`, `change`, `deny`, `forbidden`, `hidden`, `scope`, `rate`, `unavailable`, `invalid`, or an object\n",
     ],
     ["stranger.yaml", "stranger.yaml:6:5 cases[0].principal: `principals` has no `bob`\n"],
-    ["on-bad.yaml", "bad.yaml:23:20 policy.results[1].apply: no such key: toool\n"],
+    ["on-bad.yaml", "bad.yaml:23:20 policy.results[1].apply: no such key: toool; did you mean `mcp.tool`?\n"],
     ["on-two.yaml", "headgate policy: the configuration has several routes; choose one of a, b\n"],
   ])("says what is wrong with %s and ends with 2", async (file, err) => {
     expect(await run("test", file)).toEqual({ exitCode: 2, out: "", err });
@@ -113,13 +113,13 @@ FAIL  pages  (wrong.yaml:16:5)
 });
 
 describe("headgate policy explain", () => {
-  it("shows what each rule said, what was looked at and what the agent is told", async () => {
+  it("shows what each rule said, what was read and what the agent sees", async () => {
     expect(await run("explain", "tools/call", '{"name":"delete_all"}', "-c", "gate.yaml")).toEqual({
       exitCode: 0,
       out: `request tools/call on route default, by anonymous (anonymous)
   no-deletes (deny) is true: mcp.tool.startsWith("delete_")
 deny (forbidden, denied_by_rule): by rule no-deletes
-  the agent is told: Nothing is deleted here.
+  the agent sees: Nothing is deleted here.
   read: mcp.tool
 `,
       err: "",

@@ -12,11 +12,10 @@ import {
   type PolicyReport,
 } from "../../gateway/evaluation/change-report.ts";
 import { replayPolicy } from "../../gateway/evaluation/recording-evaluation.ts";
-import { chooseRoute, createRouteProvider } from "../../gateway/evaluation/sample-exchange.ts";
-import { principalKind } from "../../gateway/evaluation/sample-principal.ts";
+import { chooseRoute, createRouteProvider, principalKind } from "../../gateway/evaluation/sample-exchange.ts";
 import { exitCodes } from "../commands.ts";
 import { InputFileError, loadConfigFile } from "../define-command.ts";
-import { type Colors, colorsFor, type ServingIo } from "../io.ts";
+import { type Colors, colorsFor, type CommandIo } from "../io.ts";
 import { createProgressBar, printableLine } from "../text-layout.ts";
 import { readLines } from "../traffic/recordings.ts";
 
@@ -32,12 +31,8 @@ export interface PolicyReplayArguments {
   readonly json: boolean;
 }
 
-/** The outside world of `headgate policy`. */
-export type PolicyReplayIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> &
-  Partial<Pick<ServingIo, "stdout" | "isTerminal">>;
-
 /** `headgate policy replay`: what a policy would do to recorded traffic. */
-export async function policyReplay(args: PolicyReplayArguments, io: PolicyReplayIo): Promise<number> {
+export async function policyReplay(args: PolicyReplayArguments, io: CommandIo): Promise<number> {
   const config = await loadConfigFile(args.config, io);
   const routes = Object.values(config.routes);
   const route = args.route === undefined && routes.length > 1 ? undefined : chooseRoute(config, args.route);
@@ -68,7 +63,7 @@ const principalsInput = z.record(
 );
 
 /** Scopes and claims of principals, which recordings do not contain. */
-async function readPrincipals(file: string | undefined, io: PolicyReplayIo): Promise<ReadonlyMap<string, Principal>> {
+async function readPrincipals(file: string | undefined, io: CommandIo): Promise<ReadonlyMap<string, Principal>> {
   if (file === undefined) return new Map();
   let value: unknown;
   try {

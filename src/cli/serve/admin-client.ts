@@ -1,13 +1,13 @@
-import type { Environment } from "../../config/substitute.ts";
 import { GatewayError } from "../../errors.ts";
 import { parseUrl } from "../../lib/addresses.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { createSseDecoder } from "../../protocol/sse/decoder.ts";
 import { defaultAdminUrls } from "../commands.ts";
 import { UsageError } from "../define-command.ts";
+import type { CliIo } from "../io.ts";
 import { adminTokenFile, readAdminToken } from "./admin-token.ts";
 
-/** How long a gateway may take to answer, on a machine that is busy with it. */
+/** How long a gateway may take to answer, with room for a busy machine. */
 const answerMs = 10_000;
 const maxEventBytes = 64 * 1024 * 1024;
 
@@ -18,26 +18,25 @@ export interface RunningGateway {
   readonly token: string;
 }
 
-/** A gateway that answers, or where none did. */
-export type FoundGateway =
-  | { readonly ok: true; readonly gateway: RunningGateway }
-  | { readonly ok: false; readonly places: readonly string[] };
-
-/** Finds the running gateway, by the URL that was given or at the usual places. */
-export async function findGateway(url: string | undefined, env: Environment): Promise<FoundGateway> {
+/** Finds the running gateway at the given URL or the default addresses; prints an error where none answers. */
+export async function findGateway(
+  command: string,
+  url: string | undefined,
+  { env, err }: Pick<CliIo, "env" | "err">,
+): Promise<RunningGateway | undefined> {
   if (url !== undefined && parseUrl(url) === undefined) throw new UsageError(`\`${url}\` is not a URL`);
   const token = readAdminToken(env);
   if (token === undefined) throw new UsageError(`${adminTokenFile(env)} cannot be read`);
   const places = url === undefined ? defaultAdminUrls : [url.replace(/\/+$/u, "")];
   for (const place of places) {
-    // The API of a gateway answers 401; anything else is not one.
-    const status = await fetch(`${place}/api/v1/about`, { signal: AbortSignal.timeout(answerMs) }).then(
-      (response) => response.status,
-      () => undefined,
-    );
-    if (status === 401) return { ok: true, gateway: { place, token } };
+    // A path that needs no sign-in: a refusal would appear in the traffic that the user is about to look at.
+    const answer: unknown = await fetch(`${place}/api/v1/session`, { signal: AbortSignal.timeout(answerMs) })
+      .then((response) => (response.ok ? response.json() : undefined))
+      .catch(() => undefined);
+    if (isObject(answer) && "signedIn" in answer) return { place, token };
   }
-  return { ok: false, places };
+  err(`headgate ${command}: no gateway answers at ${places.join(" or ")}; start one, or name it with --url\n`);
+  return undefined;
 }
 
 /** Posts to the admin API; returns why it refused, if it did. */

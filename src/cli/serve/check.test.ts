@@ -39,6 +39,12 @@ describe("headgate check", () => {
     });
   });
 
+  it("takes the file as `run` does, and only one", async () => {
+    for (const option of ["--config", "-c"]) expect(await run(option, "good.yaml")).toEqual(await run("good.yaml"));
+    const both = await run("--config", "good.yaml", "bad.yaml");
+    expect(both).toMatchObject({ exitCode: 2, out: "", err: expect.stringContaining("expected one FILE") });
+  });
+
   it("says each problem with its place and ends with 2", async () => {
     expect(await run("bad.yaml")).toEqual({
       exitCode: 2,
@@ -65,8 +71,11 @@ servers.json:1:19 mcpServers.Files: is served as route \`files\` (warning)
     });
   });
 
-  it.each([[[]], [["a", "b"]]])("expects one file (%j)", async (args) => {
-    const err = "headgate check: expected one FILE\nRun headgate check --help for usage.\n";
+  it.each([
+    [[], "no headgate.yaml in this folder; name a FILE, or write one with `headgate init`"],
+    [["a", "b"], "expected one FILE"],
+  ])("expects one file (%j)", async (args, message) => {
+    const err = `headgate check: ${message}\nRun headgate check --help for usage.\n`;
     expect(await run(...args)).toEqual({ exitCode: 2, out: "", err });
   });
 });

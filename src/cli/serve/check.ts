@@ -1,18 +1,18 @@
 import type { Config, FederationConfig, RouteConfig, ServerUpstream } from "../../config/config.ts";
+import { formatProblem } from "../../config/issues.ts";
 import { configJsonSchema } from "../../config/json-schema.ts";
 import { type Inspection, loadConfig } from "../../config/load.ts";
-import { formatProblem } from "../../config/issues.ts";
-import { preflight, portFindings } from "./preflight.ts";
-import { configInFolder } from "../config-in-folder.ts";
 import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
 import { exitCodes } from "../commands.ts";
-import { defineCommand, UsageError } from "../define-command.ts";
+import { configInFolder, defineCommand, namedConfig, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
+import { portFindings, preflight } from "./preflight.ts";
 
 /** `headgate check FILE`: lists the routes of a configuration, or everything that is wrong with it. */
-export const check = defineCommand("check", async ({ values, positionals, program }, io: CliIo) => {
-  const [file = configInFolder(), ...rest] = positionals;
-  if (file === undefined || rest.length > 0 || program !== undefined) throw new UsageError("expected one FILE");
+export const check = defineCommand("check", async ({ values, positionals }, io: CliIo) => {
+  const file = namedConfig(positionals, values.config) ?? configInFolder();
+  if (file === undefined)
+    throw new UsageError("no headgate.yaml in this folder; name a FILE, or write one with `headgate init`");
   const inspect = async (config: Config): Promise<Inspection> => {
     const { problems, warnings } = preflight(config, io.env);
     return { problems, warnings: [...warnings, ...(await portFindings(config))] };
@@ -38,8 +38,8 @@ export const check = defineCommand("check", async ({ values, positionals, progra
 });
 
 /** `headgate schema`: prints the JSON schema of the configuration. */
-export const schema = defineCommand("schema", async ({ positionals, program }, io: CliIo) => {
-  if (positionals.length > 0 || program !== undefined) throw new UsageError("takes no arguments");
+export const schema = defineCommand("schema", async ({ positionals }, io: CliIo) => {
+  if (positionals.length > 0) throw new UsageError("takes no arguments");
   io.out(`${JSON.stringify(configJsonSchema(), undefined, 2)}\n`);
   return Promise.resolve(exitCodes.ok.code);
 });
@@ -64,7 +64,8 @@ function formatSummary(config: Config): string {
     `  ${line}\n`,
     ...(members[index] ?? []).map((member) => `    ${config.secrets.redact(member)}\n`),
   ]);
-  return `ok: ${count} on ${formatListener(config)}\n${shown.join("")}`;
+  const workers = config.workers === 1 ? "" : `, ${config.workers} workers`;
+  return `ok: ${count} on ${formatListener(config)}${workers}\n${shown.join("")}`;
 }
 
 function formatListener({ listen }: Config): string {
@@ -83,7 +84,7 @@ function formatMembers({ members, separator }: FederationConfig): readonly strin
   });
 }
 
-/** The server behind a route, as people know it. */
+/** The server behind a route, as shown to people. */
 export function formatUpstream({ upstream }: RouteConfig): string {
   if (upstream.type !== "federation") return formatServer(upstream);
   return `${upstream.members.length} ${upstream.members.length === 1 ? "server" : "servers"} as one`;

@@ -16,7 +16,7 @@ function configOf(level: "info" | "error" = "info"): Config {
 }
 
 /** A file that is followed, with everything around it in the test's hand. */
-function follow() {
+function follow(interceptors = createInterceptorLoader()) {
   const lines: string[] = [];
   const loads: PromiseWithResolvers<ConfigResult>[] = [];
   const reloads: Config[] = [];
@@ -25,7 +25,7 @@ function follow() {
   const following = followConfig({
     file: "/nowhere/headgate.yaml",
     first: createDigestingReader(() => Promise.reject(new Error("there is no file"))),
-    interceptors: createInterceptorLoader(),
+    interceptors,
     keepServers: false,
     load: () => {
       const load = Promise.withResolvers<ConfigResult>();
@@ -68,6 +68,15 @@ function follow() {
 const good = (config = configOf()): ConfigResult => ({ ok: true, config, warnings: [] });
 
 describe("a configuration that is followed", () => {
+  it("is loaded again where an interceptor changed before it was watched", async () => {
+    const answers = [true, false];
+    const at = follow({ ...createInterceptorLoader(), hasChanged: () => answers.shift() === true });
+    await settled();
+    at.loads[0]?.resolve(good());
+    await settled();
+    expect(at.reloads).toHaveLength(1);
+  });
+
   it("is loaded and handed over when the process is told to", async () => {
     const at = follow();
     at.ask();

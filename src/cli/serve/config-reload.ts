@@ -12,7 +12,7 @@ import { createDigestingReader, createFileWatcher, type DigestingReader } from "
 export interface FollowConfigOptions {
   /** Undefined where only interceptors are followed. */
   readonly file: string | undefined;
-  /** What read the file and those it references when the gateway was created. */
+  /** The reader that read the file and those it references when the gateway was created. */
   readonly first: DigestingReader;
   /** Loads and validates the configuration. */
   readonly load: (readFile: ServingIo["readFile"]) => Promise<ConfigResult>;
@@ -75,7 +75,10 @@ export function followConfig(options: FollowConfigOptions): Disposable {
   /** Follows the interceptors' files besides those of the configuration. */
   async function watchFiles({ readFile, digests }: DigestingReader): Promise<void> {
     for (const path of interceptors.files) await readFile(path).catch(() => {});
-    if (!isOver) watcher.watch(digests);
+    if (isOver) return;
+    watcher.watch(digests);
+    // A file may have changed after it was loaded and before it was read here.
+    if (interceptors.hasChanged()) asked();
   }
 
   function refuse(problem: string): void {

@@ -7,14 +7,11 @@ import type { CliIo } from "../io.ts";
 import { findGateway } from "./admin-client.ts";
 
 /** `headgate console`: opens the console of a running gateway with a link that signs in once. */
-export const openConsole = defineCommand("console", async ({ values, positionals, program }, io: CliIo) => {
-  if (positionals.length > 0 || program !== undefined) throw new UsageError("takes no arguments");
-  const found = await findGateway(values.url, io.env);
-  if (!found.ok) {
-    io.err(`headgate console: no gateway answers at ${found.places.join(" or ")}; start one, or name it with --url\n`);
-    return exitCodes.unreachable.code;
-  }
-  const { place, token } = found.gateway;
+export const openConsole = defineCommand("console", async ({ values, positionals }, io: CliIo) => {
+  if (positionals.length > 0) throw new UsageError("takes no arguments");
+  const gateway = await findGateway("console", values.url, io);
+  if (gateway === undefined) return exitCodes.unreachable.code;
+  const { place, token } = gateway;
   const link = `${place}/console/#/login/${createTicket(token, Date.now())}`;
   io.out(`${link}\n`);
   if (values["no-open"] !== true) openBrowser(link);

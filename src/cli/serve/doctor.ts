@@ -1,23 +1,32 @@
+import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
+import { createInterface } from "node:readline";
+import { PassThrough } from "node:stream";
+
+import type { Client, JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 
 import { type Config, type RouteConfig, unnamedRoute } from "../../config/config.ts";
 import { type ConfigFinding, formatPath, formatProblem } from "../../config/issues.ts";
 import { loadConfig } from "../../config/load.ts";
+import type { Environment } from "../../config/substitute.ts";
+import { systemTimer } from "../../core/exchange.ts";
+import { createGateway } from "../../gateway/gateway.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { createLogger } from "../../telemetry/log.ts";
-import { exitCodes } from "../commands.ts";
-import { configInFolder } from "../config-in-folder.ts";
-import { defineCommand, InputFileError, UsageError } from "../define-command.ts";
-import { isProgram } from "../find-program.ts";
-import { type Colors, colorsFor, type PromptIo } from "../io.ts";
-import { printableLine } from "../text-layout.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
+import { createLogger, type Logger } from "../../telemetry/log.ts";
+import { serveStdio } from "../../transports/stdio/server.ts";
 import { counted } from "../client/resources.ts";
 import { gapsOf } from "../client/tools.ts";
+import { exitCodes } from "../commands.ts";
+import { configInFolder, defineCommand, InputFileError, namedConfig, UsageError } from "../define-command.ts";
+import { isProgram } from "../find-program.ts";
+import { type Colors, colorsFor, packageVersion, type CommandIo } from "../io.ts";
+import { printableLine } from "../text-layout.ts";
 import { formatUpstream } from "./check.ts";
-import { connectThroughGateway } from "./gateway-client.ts";
-import { inlineConfig } from "./inline-config.ts";
-import { type Finding, findAuthorizationServers, probeNetwork } from "./network-probe.ts";
+import { checkInlineOptions, inlineConfig } from "./inline-config.ts";
+import { findAuthorizationServers, type Finding, probeNetwork } from "./network-probe.ts";
 import { portFindings, preflight } from "./preflight.ts";
+import { findUnusedNames } from "./unused-names.ts";
 
 /** Long enough for npx to download a package. */
 const connectTimeoutMs = 60_000;
@@ -25,14 +34,14 @@ const connectTimeoutMs = 60_000;
 const shownLines = 8;
 
 /** `headgate doctor`: looks at everything that a gateway needs, and tries each server once. */
-export const doctor = defineCommand("doctor", async ({ values, positionals, program }, io: PromptIo) => {
-  const [named, ...rest] = positionals;
-  if (rest.length > 0) throw new UsageError("expected one FILE");
+export const doctor = defineCommand("doctor", async ({ values, positionals, program }, io: CommandIo) => {
+  const named = namedConfig(positionals, values.config);
   const isInline = values.upstream !== undefined || program !== undefined;
   if (isInline && named !== undefined) throw new UsageError("FILE, --upstream URL and -- COMMAND exclude each other");
   const file = isInline ? undefined : (named ?? configInFolder());
   if (file === undefined && !isInline)
     throw new UsageError("expected a FILE, --upstream URL or -- COMMAND; there is no headgate.yaml in this folder");
+  if (isInline) checkInlineOptions({ ...values, program });
   const loaded = await loadConfig({
     ...(file === undefined
       ? { text: JSON.stringify(inlineConfig({ ...values, program }, io.env)), format: "json" as const }
@@ -49,7 +58,12 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
   const servers = Object.values(config.routes)
     .flatMap(serversOf)
     .filter(({ label, route }) => values.route === undefined || [label, route.name].includes(values.route));
-  if (servers.length === 0) throw new UsageError(`unknown route \`${values.route ?? ""}\``);
+  if (servers.length === 0)
+    throw new UsageError(
+      `unknown route \`${values.route ?? ""}\`; expected ${Object.keys(config.routes)
+        .map((name) => `\`${name}\``)
+        .join(", ")}`,
+    );
   for (const server of servers) {
     report.section(`${server.label}: ${config.secrets.redact(formatUpstream(server.route))}`);
     for (const finding of await server.examine(config, server.route, io)) report.add(finding);
@@ -60,7 +74,7 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
 interface Server {
   readonly label: string;
   readonly route: RouteConfig;
-  readonly examine: (config: Config, route: RouteConfig, io: PromptIo) => Promise<readonly Finding[]>;
+  readonly examine: (config: Config, route: RouteConfig, io: CommandIo) => Promise<readonly Finding[]>;
 }
 
 /** Each server behind a route, as a route of its own; several are also tried together. */
@@ -77,7 +91,7 @@ function serversOf(route: RouteConfig): readonly Server[] {
   return [...members, { label: name, route, examine: examineTogether }];
 }
 
-async function inspect(config: Config, { env }: PromptIo): Promise<readonly Finding[]> {
+async function inspect(config: Config, { env }: CommandIo): Promise<readonly Finding[]> {
   const { problems, warnings } = preflight(config, env);
   const toFinding =
     (outcome: Finding["outcome"]) =>
@@ -89,8 +103,8 @@ async function inspect(config: Config, { env }: PromptIo): Promise<readonly Find
   return found.length > 0 ? found : [{ outcome: "ok", text: "files, folders and ports" }];
 }
 
-/** Tries one server: the way to it, its start, its answers. */
-async function examine(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+/** Tries one server: connection, start and answers. */
+async function examine(config: Config, route: RouteConfig, io: CommandIo): Promise<readonly Finding[]> {
   const { upstream } = route;
   const findings: Finding[] = [];
   if (upstream.type === "http") findings.push(...(await probeNetwork(upstream)));
@@ -107,31 +121,28 @@ async function examine(config: Config, route: RouteConfig, io: PromptIo): Promis
   return [...findings, ...(await converse(config, route, io))];
 }
 
-/** What only shows where several servers are one: what the list lacks, names that clash, overrides without a tool. */
-async function examineTogether(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+/** Problems that only appear when servers are combined: incomplete lists, names that clash, names that fit nothing. */
+async function examineTogether(config: Config, route: RouteConfig, io: CommandIo): Promise<readonly Finding[]> {
   const { upstream } = route;
   if (upstream.type !== "federation") return [];
   const plain: RouteConfig = { ...route, upstream: { ...upstream, overrides: { tools: {} }, views: [] } };
   try {
     await using connection = await connectTo(config, plain, io, createLogLines());
-    const { tools, _meta } = await connection.client.listTools();
-    const offered = new Set(tools.map(({ name }) => name));
-    const pointless = Object.keys(upstream.overrides.tools).filter((name) => !offered.has(name));
+    const { client } = connection;
+    const { tools, _meta } = await client.listTools();
+    const hasPrompts = client.getServerCapabilities()?.prompts !== undefined;
+    const prompts = hasPrompts ? (await client.listPrompts()).prompts.map(({ name }) => name) : [];
     return [
       { outcome: "ok", text: `${counted(tools.length, "tool")} together` },
       ...gapsOf(_meta).map((text): Finding => ({ outcome: "warning", text })),
-      ...pointless.map((name): Finding => ({
-        outcome: "warning",
-        text: `overrides.tools: no server offers \`${printableLine(name)}\``,
-        remedy: "write the name that clients would see without the override",
-      })),
+      ...findUnusedNames(upstream, { tools, prompts, meta: _meta }),
     ];
   } catch (error) {
-    return [{ outcome: "failed", text: printableLine(error instanceof Error ? error.message : String(error)) }];
+    return [{ outcome: "failed", text: printableLine(thrownMessage(error)) }];
   }
 }
 
-function connectTo(config: Config, route: RouteConfig, { env }: PromptIo, { log }: LogLines) {
+function connectTo(config: Config, route: RouteConfig, { env }: CommandIo, { log }: LogLines) {
   const alone: Config = {
     ...config,
     record: false,
@@ -144,8 +155,8 @@ function connectTo(config: Config, route: RouteConfig, { env }: PromptIo, { log 
   return connectThroughGateway(alone, unnamedRoute, { env, log, timeoutMs: connectTimeoutMs });
 }
 
-/** What only the server itself can tell: its name, its era, what it has. */
-async function converse(config: Config, route: RouteConfig, io: PromptIo): Promise<readonly Finding[]> {
+/** What only the server itself can tell: its name, its era and what it offers. */
+async function converse(config: Config, route: RouteConfig, io: CommandIo): Promise<readonly Finding[]> {
   const lines = createLogLines();
   const startedAt = performance.now();
   const seconds = (): string => `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
@@ -182,7 +193,7 @@ async function explainFailure(
   { upstream }: RouteConfig,
   lines: LogLines,
 ): Promise<Pick<Finding, "text" | "remedy">> {
-  const text = printableLine(error instanceof Error ? error.message : String(error));
+  const text = printableLine(thrownMessage(error));
   const details = lines.problems().join("; ");
   const said = details === "" || upstream.type !== "http" ? text : `${text} (${printableLine(details)})`;
   const isRefused = /\b(?:401|403)\b|credentials/u.test(`${text} ${details}`);
@@ -230,14 +241,14 @@ function createLogLines(): LogLines {
     era: () => texts("era").at(-1),
     // A server that does not start is tried more than once.
     stderr: () => [...new Set(texts("line"))].slice(-shownLines),
-    // Of a cause only the message, which is its first line.
+    // Only the message of a cause, which is its first line.
     problems: () => [
       ...new Set(texts("cause").map((cause) => cause.split("\n")[0]?.replace(/^\w*Error: /u, "") ?? "")),
     ],
   };
 }
 
-function createReport({ out, stdout, env }: PromptIo) {
+function createReport({ out, stdout, env }: CommandIo) {
   const colors: Colors = colorsFor({ stdout, env });
   const marks = { ok: colors.green("ok  "), warning: colors.yellow("warn"), failed: colors.red("FAIL") };
   const counts = { ok: 0, warning: 0, failed: 0 };
@@ -252,6 +263,70 @@ function createReport({ out, stdout, env }: PromptIo) {
     finish: (): number => {
       out(`${counts.ok} ok, ${counted(counts.warning, "warning")}, ${counts.failed} failed\n`);
       return counts.failed > 0 ? exitCodes.failed.code : exitCodes.ok.code;
+    },
+  };
+}
+
+/** A client of one route, inside this process. */
+interface GatewayClient extends AsyncDisposable {
+  readonly client: Client;
+}
+
+/** Connects to a route as an admitted client, through a gateway that neither listens nor records. */
+async function connectThroughGateway(
+  config: Config,
+  route: string,
+  { env, log, timeoutMs }: { readonly env: Environment; readonly log: Logger; readonly timeoutMs: number },
+): Promise<GatewayClient> {
+  const sdk = await import("@modelcontextprotocol/client");
+  const gateway = createGateway(
+    { ...config, workers: 1 },
+    {
+      log,
+      environment: env,
+      demo: async () => (await import("../../demo/server.ts")).createDemoServer(),
+    },
+  );
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const channel = serveStdio({ input, output, newId: randomUUID, setTimer: systemTimer }, (opened) =>
+    gateway.serve(opened, route, () => {}),
+  );
+  const transport: Transport = {
+    start: async () => {
+      createInterface({ input: output }).on("line", (line) => {
+        // The gateway writes messages only.
+        transport.onmessage?.(JSON.parse(line) as JSONRPCMessage);
+      });
+      return Promise.resolve();
+    },
+    send: async (message) => {
+      input.write(`${JSON.stringify(message)}\n`);
+      return Promise.resolve();
+    },
+    close: async () => {
+      transport.onclose?.();
+      return Promise.resolve();
+    },
+  };
+  const close = async (): Promise<void> => {
+    await gateway.close();
+    await channel.close("the check is over");
+  };
+  const client = new sdk.Client(
+    { name: "headgate-doctor", version: packageVersion() },
+    { versionNegotiation: { mode: "auto", probe: { timeoutMs } } },
+  );
+  try {
+    await client.connect(transport, { timeout: timeoutMs });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    client,
+    [Symbol.asyncDispose]: async () => {
+      await client.close();
+      await close();
     },
   };
 }

@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, watch, writeFileSync } from "node:fs";
 import { readFile as readBytes } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -54,6 +55,53 @@ describe("a watched file", () => {
     writeFileSync(at.file, "two");
     await at.changed();
     expect(at.changes()).toBe(1);
+  });
+
+  it("is looked at when the system reports its name in another spelling", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "headgate-watch-"));
+    writeFileSync(join(folder, "config.yaml"), "one");
+    const { promise: looked, resolve: look } = Promise.withResolvers<void>();
+    using watcher = createFileWatcher({
+      readFile,
+      setTimer: () => {
+        look();
+        return () => {};
+      },
+      onChange: () => {},
+      onError: () => {},
+    });
+    watcher.watch(new Map([[join(folder, "Config.YAML"), "unreadable"]]));
+    writeFileSync(join(folder, "config.yaml"), "two");
+    await expect(looked).resolves.toBeUndefined();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("is not read again because a recording in its folder grows", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "headgate-watch-"));
+    const [file, neighbour] = [join(folder, "config.yaml"), join(folder, "recordings.sqlite-wal")];
+    for (const path of [file, neighbour]) writeFileSync(path, "one");
+    const reader = createDigestingReader(readFile);
+    await reader.readFile(file);
+    let looks = 0;
+    using watcher = createFileWatcher({
+      readFile,
+      setTimer: () => {
+        looks++;
+        return () => {};
+      },
+      onChange: () => {},
+      onError: () => {},
+    });
+    watcher.watch(reader.digests);
+    const seen = watch(folder);
+    const event = once(seen, "change");
+    writeFileSync(neighbour, "two");
+    expect(await event).toEqual(["change", "recordings.sqlite-wal"]);
+    expect(looks).toBe(0);
+    writeFileSync(file, "two");
+    await expect.poll(() => looks).toBe(1);
+    seen.close();
+    rmSync(folder, { recursive: true });
   });
 
   it("is seen to change when another takes its place, again and again", async () => {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type FSWatcher, realpathSync, statSync, watch } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import type { SetTimer } from "../../core/exchange.ts";
 
 /** Digests of files when they were read, by path. */
@@ -52,6 +52,8 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   const { readFile, setTimer, onChange, onError: onTrouble } = options;
   const watchers = new Map<string, FSWatcher>();
   let followed: FileDigests = new Map();
+  /** The names that events about these files may have. Not found out per event: a recording beside them causes thousands. */
+  let names: ReadonlySet<string> = new Set();
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
 
@@ -70,13 +72,14 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
     const same = await Promise.all(
       [...before].map(async ([path, digest]) => (await digestOf(readFile(path))) === digest),
     );
-    // If other files are watched by now, they have just been read.
+    // If other files are watched meanwhile, they have just been read.
     if (!isClosed && followed === before && same.includes(false)) onChange();
   }
 
   /** Watches every path where a change can appear, as long as it is the same file or folder. */
   function watchPlaces(): void {
     const wanted = new Map([...followed.keys()].flatMap(watchedPaths));
+    names = new Set([...followed.keys()].flatMap((path) => [foldedName(path), foldedName(realPath(path) ?? path)]));
     for (const [key, watcher] of watchers) {
       if (wanted.has(key)) continue;
       watchers.delete(key);
@@ -89,7 +92,10 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
 
   function open(key: string, place: string): void {
     try {
-      const watcher = watch(place, { persistent: false }, noticed);
+      const watcher = watch(place, { persistent: false }, (event, name) => {
+        // A recording or a log in the same folder changes all the time; what replaces a file or a link is a rename.
+        if (event === "rename" || name === null || names.has(foldedName(name))) noticed();
+      });
       watcher.on("error", (error) => {
         onTrouble(place, error);
       });
@@ -122,6 +128,11 @@ function watchedPaths(path: string): (readonly [key: string, place: string])[] {
     const stats = statSync(place, { throwIfNoEntry: false });
     return stats === undefined ? [] : [[`${place} ${stats.dev} ${stats.ino}`, place] as const];
   });
+}
+
+/** macOS and Windows find a file by another spelling than the one that they report. */
+function foldedName(path: string): string {
+  return basename(path).normalize("NFC").toLowerCase();
 }
 
 function realPath(path: string): string | undefined {

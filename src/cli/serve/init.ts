@@ -8,13 +8,15 @@ import { fromClientConfig } from "../../config/client-config.ts";
 import { routeNameOf } from "../../config/mcp-servers.ts";
 import { readSource, sourceFormatOf } from "../../config/source.ts";
 import type { Environment } from "../../config/substitute.ts";
+import { isLoopback, parseUrl } from "../../lib/addresses.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import { isSecretName, normalizeName } from "../../redact/secret-names.ts";
 import { counted } from "../client/resources.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, InputFileError, UsageError } from "../define-command.ts";
-import { createPrompt, type PromptIo } from "../io.ts";
-import { inlineConfig } from "./inline-config.ts";
+import { createPrompt, type CommandIo } from "../io.ts";
+import { checkInlineOptions, inlineConfig } from "./inline-config.ts";
 
 type Entries = Readonly<Record<string, unknown>>;
 
@@ -25,7 +27,7 @@ interface Routes {
 }
 
 /** `headgate init`: writes a commented configuration. */
-export const init = defineCommand("init", async ({ values, positionals, program }, io: PromptIo) => {
+export const init = defineCommand("init", async ({ values, positionals, program }, io: CommandIo) => {
   const output = values.output ?? "headgate.yaml";
   if (output !== "-" && existsSync(output) && values.force !== true)
     throw new UsageError(`${output} exists; write elsewhere with --output, or replace it with --force`);
@@ -33,6 +35,7 @@ export const init = defineCommand("init", async ({ values, positionals, program 
   if (isInline && positionals.length > 0)
     throw new UsageError("files, --upstream URL and -- COMMAND exclude each other");
   const found: Routes = { routes: {}, variables: new Set() };
+  if (isInline) checkInlineOptions({ upstream: values.upstream, program });
   if (isInline) addInline(found, { upstream: values.upstream, program }, io.env);
   else if (positionals.length > 0) for (const file of positionals) await addFile(found, file, io);
   else await askForServers(found, io);
@@ -40,7 +43,7 @@ export const init = defineCommand("init", async ({ values, positionals, program 
   if (output === "-") io.out(text);
   else {
     writeFileSync(output, text, { mode: 0o600 });
-    io.err(nextSteps(output, found, "ownCommand" in io ? String(io.ownCommand) : "headgate"));
+    io.err(nextSteps(output, found, io.ownCommand ?? "headgate"));
   }
   return exitCodes.ok.code;
 });
@@ -54,7 +57,7 @@ function addInline(
   if (isObject(config) && isObject(config["routes"])) Object.assign(routes, config["routes"]);
 }
 
-async function addFile(found: Routes, file: string, io: PromptIo): Promise<void> {
+async function addFile(found: Routes, file: string, io: CommandIo): Promise<void> {
   let text: string;
   try {
     text = await io.readFile(file);
@@ -65,9 +68,17 @@ async function addFile(found: Routes, file: string, io: PromptIo): Promise<void>
   if (!source.ok) throw new InputFileError(`${file}: ${source.faults[0]?.message ?? "cannot be read"}`);
   const { tree } = fromClientConfig(source.tree);
   const servers = isObject(tree) && isObject(tree["mcpServers"]) ? tree["mcpServers"] : {};
-  const entries = Object.entries(servers).filter(([, entry]) => isObject(entry) && entry["disabled"] !== true);
+  const entries = Object.entries(servers).filter(
+    ([, entry]) => isObject(entry) && entry["disabled"] !== true && !isThisGateway(entry["url"]),
+  );
   if (entries.length === 0) throw new InputFileError(`headgate init: ${file} has no servers in it`);
   for (const [name, entry] of entries) if (isObject(entry)) addServer(found, name, entry);
+}
+
+/** Whether a client already connects to the gateway that the configuration will be for. */
+function isThisGateway(url: unknown): boolean {
+  const { hostname, port } = (typeof url === "string" ? parseUrl(url) : undefined) ?? {};
+  return hostname !== undefined && isLoopback(hostname) && port === "8484";
 }
 
 function addServer({ routes, variables }: Routes, name: string, entry: Entries): void {
@@ -85,7 +96,7 @@ function addServer({ routes, variables }: Routes, name: string, entry: Entries):
     transport: type === "sse" ? "sse" : undefined,
     headers: withoutSecrets(headers, (key) => `${prefix}_${key.toUpperCase().replaceAll(/\W+/gu, "_")}`, variables),
   };
-  routes[free] = { upstream: Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) };
+  routes[free] = { upstream: withoutUndefined(values) };
 }
 
 /** Clients write `${NAME}` for a variable; we write `${env:NAME}`. */
@@ -132,11 +143,14 @@ function clientFiles(env: Environment): readonly string[] {
     join(home, ".codeium", "windsurf", "mcp_config.json"),
     join(home, ".codex", "config.toml"),
     join(folder, "zed", "settings.json"),
+    "opencode.json",
+    join(home, ".config", "opencode", "opencode.json"),
+    join(home, ".gemini", "settings.json"),
   ].filter((file) => existsSync(file));
 }
 
-/** Asks which of the files to take, and else for a server; without a terminal takes all that have servers. */
-async function askForServers(found: Routes, io: PromptIo): Promise<void> {
+/** Asks which files to use, or else for a server; without a terminal, uses all files that have servers. */
+async function askForServers(found: Routes, io: CommandIo): Promise<void> {
   using prompt = createPrompt(io);
   for (const file of clientFiles(io.env)) {
     const own: Routes = { routes: {}, variables: new Set() };
@@ -164,8 +178,8 @@ function formatConfig({ routes, variables }: Routes): string {
   const names = Object.keys(routes);
   const places = names.map((name) => `#   http://127.0.0.1:8484/${name}/mcp\n`).join("");
   const needs = needed.length === 0 ? "" : `#\n# Set these variables before it starts: ${needed.join(", ")}\n`;
-  return `# yaml-language-server: $schema=headgate.schema.json
-# Headgate's configuration. Every key: headgate schema, or docs/reference/config.md.
+  return `# Headgate's configuration. Every key: docs/reference/config.md. For completion in an editor, run
+# \`headgate schema > headgate.schema.json\` and add a line \`# yaml-language-server: $schema=headgate.schema.json\`.
 # Try it with \`headgate check\` and \`headgate doctor\`, then start it with \`headgate run\`. Clients connect to
 ${names.length === 1 ? "#   http://127.0.0.1:8484/mcp\n" : places}${needs}
 listen:

@@ -1,9 +1,8 @@
-import { validateHeaderName, validateHeaderValue } from "node:http";
 import { basename } from "node:path";
 
 import { routeNameOf } from "../../config/mcp-servers.ts";
 import type { Environment } from "../../config/substitute.ts";
-import { UsageError } from "../define-command.ts";
+import { InputFileError, parseHeader, UsageError } from "../define-command.ts";
 
 /** The options of `run` and `stdio` that describe a server without a configuration file. */
 export interface InlineOptions {
@@ -24,31 +23,56 @@ export function checkInlineOptions({ upstream, program = [], ...options }: Inlin
     if (options["upstream-header"] !== undefined) throw new UsageError("--upstream-header needs --upstream URL");
     if (options.transport !== undefined) throw new UsageError("--transport needs --upstream URL");
   }
+  // `localhost:3000` is a URL too, with the scheme `localhost`.
+  if (upstream !== undefined && !/^https?:/iu.test(URL.parse(upstream)?.protocol ?? "")) {
+    const remedy = upstream.includes(" ")
+      ? `start a command with \`-- ${upstream}\``
+      : "begin it with `http://` or `https://`";
+    throw new InputFileError(`headgate: --upstream: \`${upstream}\` is not a URL; ${remedy}`);
+  }
   if (program.length === 0 && options.env !== undefined) throw new UsageError("--env needs a command after --");
 }
 
+/** Refuses positional arguments, and says what they were probably meant to be. */
+export function refuseWords([word]: readonly string[]): void {
+  if (word !== undefined) throw new UsageError(`unexpected argument \`${word}\`; ${hintFor(word)}`);
+}
+
+function hintFor(word: string): string {
+  if (URL.canParse(word) && /^https?:/iu.test(word)) return `name a server with \`--upstream ${word}\``;
+  if (/\.(?:ya?ml|json)$/iu.test(word)) return `name a configuration with \`--config ${word}\``;
+  return "put `--` before a command to start";
+}
+
 /**
- * The configuration for a URL, a program, several servers, or else the demo server. The route is named after the server, so that its
- * recordings are told from those of others.
+ * The configuration for a URL, a program, several servers, or else the demo server. The route is named after the
+ * server, so that its recordings can be told apart from others.
  */
 export function inlineConfig(options: InlineOptions, environment: Environment): unknown {
   const { program = [], upstream: url, transport } = options;
   const [command, ...args] = program;
   if (command !== undefined) {
     const env = Object.fromEntries((options.env ?? []).map((text) => parseVariable(text, environment)));
-    return routeTo(nameOfProgram(program), { command, args, env });
+    return routeTo(nameOfProgram(program), { command, args, ...given({ env }) });
   }
   if (options.federate !== undefined) {
     return { routes: { all: { upstreams: Object.fromEntries(options.federate.map(parseMember)) } } };
   }
   if (url === undefined) return routeTo("demo", { demo: true });
-  const headers = Object.fromEntries((options["upstream-header"] ?? []).map(parseHeader));
-  const upstream = { url, headers, ...(transport === undefined ? {} : { transport }) };
+  const headers = Object.fromEntries(
+    (options["upstream-header"] ?? []).map((line) => parseHeader("--upstream-header", line)),
+  );
+  const upstream = { url, ...given({ headers }), ...(transport === undefined ? {} : { transport }) };
   return routeTo(nameOfUrl(url), upstream);
 }
 
 function routeTo(name: string | undefined, upstream: unknown): unknown {
   return { routes: { [name ?? "default"]: { upstream } } };
+}
+
+/** The objects with something in them. */
+function given(parts: Readonly<Record<string, object>>): Readonly<Record<string, object>> {
+  return Object.fromEntries(Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0));
 }
 
 function nameOfUrl(text: string): string | undefined {
@@ -59,7 +83,7 @@ function nameOfUrl(text: string): string | undefined {
   return routeNameOf(`${url.host}${path}`);
 }
 
-/** Programs that run another one, which is what a server is known by. */
+/** Programs that run another program, after which the server is named. */
 const runners: ReadonlySet<string> = new Set([
   "npx",
   "npm",
@@ -81,7 +105,7 @@ const runners: ReadonlySet<string> = new Set([
   "bash",
   "cmd",
 ]);
-/** Words that tell a runner what to do. */
+/** Subcommands of a runner. */
 const runnerWords: ReadonlySet<string> = new Set(["run", "exec", "dlx", "tool", "x", "/c"]);
 
 function nameOfProgram([command = "", ...args]: readonly string[]): string | undefined {
@@ -116,19 +140,6 @@ function wordsOf(line: string): readonly string[] {
   return words.map((word) =>
     word.replaceAll(/"([^"]*)"|'([^']*)'/gu, (_, one: string = "", other: string = "") => one + other),
   );
-}
-
-function parseHeader(line: string): readonly [name: string, value: string] {
-  const colon = line.indexOf(":");
-  const [name, value] = [line.slice(0, Math.max(colon, 0)).trim(), line.slice(colon + 1).trim()];
-  try {
-    validateHeaderName(name);
-    validateHeaderValue(name, value);
-  } catch {
-    // The value may be a secret, so it is not repeated.
-    throw new UsageError("--upstream-header takes NAME:VALUE, the name and value of an HTTP header");
-  }
-  return [name, value];
 }
 
 function parseVariable(text: string, environment: Environment): readonly [name: string, value: string] {

@@ -10,8 +10,10 @@ import type { HeldView, HoldDecision } from "../../gateway/admin/endpoints/holds
 import { canonicalText, ExactNumber, parseExactJson } from "../../lib/canonical-json.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { type EditResult, removeAt, setAt } from "../../protocol/json/edit.ts";
+import { pointerStep } from "../../protocol/json/read.ts";
 import { exitCodes } from "../commands.ts";
-import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import { isTty, type ServingIo } from "../io.ts";
 import { printable } from "../text-layout.ts";
 import { findGateway, followGateway, postToGateway, type RunningGateway } from "./admin-client.ts";
@@ -20,37 +22,24 @@ import { findGateway, followGateway, postToGateway, type RunningGateway } from "
 const shownLines = 20;
 
 /** `headgate intercept FILTER`: holds matching messages of a running gateway and asks what to do with each. */
-export const intercept = defineCommand("intercept", async ({ values, positionals, program }, io: ServingIo) => {
-  refuseProgram(program);
+export const intercept = defineCommand("intercept", async ({ values, positionals }, io: ServingIo) => {
   if (positionals.length === 0)
     throw new UsageError("expected a FILTER, such as `tool:delete_*`; `~a` holds everything");
   const { timeout, "on-timeout": onTimeout } = values;
-  const found = await findGateway(values.url, io.env);
-  if (!found.ok) {
-    io.err(
-      `headgate intercept: no gateway answers at ${found.places.join(" or ")}; start one, or name it with --url\n`,
-    );
-    return exitCodes.unreachable.code;
-  }
-  const query = new URLSearchParams({
-    filter: positionals.join(" "),
-    ...(timeout === undefined ? {} : { timeout }),
-    ...(onTimeout === undefined ? {} : { onTimeout }),
-  });
+  const gateway = await findGateway("intercept", values.url, io);
+  if (gateway === undefined) return exitCodes.unreachable.code;
+  const query = new URLSearchParams(withoutUndefined({ filter: positionals.join(" "), timeout, onTimeout }));
   const ended = new AbortController();
   void io.stopped().then(() => {
     ended.abort();
   });
-  const desk = new Desk(found.gateway, io);
+  const desk = new Desk(gateway, io);
   const asking = desk.ask(ended.signal).finally(() => {
     ended.abort();
   });
   try {
-    for await (const { event, data } of followGateway(
-      found.gateway,
-      `/holds/events?${query.toString()}`,
-      ended.signal,
-    )) {
+    const events = followGateway(gateway, `/holds/events?${query.toString()}`, ended.signal);
+    for await (const { event, data } of events) {
       // The gateway is ours, and of the same version or it would not have our token.
       if (event === "open") desk.open(query.get("filter") ?? "");
       else if (event === "held") desk.add(data as HeldView);
@@ -70,7 +59,7 @@ export const intercept = defineCommand("intercept", async ({ values, positionals
   return isByHand ? exitCodes.ok.code : exitCodes.failed.code;
 });
 
-/** The held messages in front of a person, one at a time. */
+/** Shows held messages to a person, one at a time. */
 class Desk {
   readonly #gateway: RunningGateway;
   readonly #io: ServingIo;
@@ -105,17 +94,24 @@ class Desk {
     const aborted = once(signal, "abort");
     try {
       let current: HeldView | undefined;
+      let isAsked = false;
       while (!signal.aborted) {
         const [next] = this.#waiting.values();
-        if (current !== undefined && !this.#waiting.has(current.id)) this.#io.out(`${current.id} is no longer held\n`);
+        // The prompt before is still on the last line.
+        if (current !== undefined && !this.#waiting.has(current.id))
+          this.#io.out(`\n${current.id} is no longer held\n`);
+        if (next?.id !== current?.id) isAsked = false;
         if (next !== undefined && next.id !== current?.id) this.#show(next, shownLines);
-        if (next !== undefined) this.#io.out(prompt);
+        // Once for each answer: more messages may come while somebody types.
+        if (next !== undefined && !isAsked) this.#io.out(prompt);
+        isAsked = next !== undefined;
         current = next;
         line ??= typed.next();
         const changed = once(this.#changes, "change", { signal });
         const first = await Promise.race([line, changed.then(toUndefined, toUndefined), aborted.then(toUndefined)]);
         if (first === undefined) continue;
         line = undefined;
+        isAsked = false;
         const outcome = first.done === true ? "quit" : await this.#obey(first.value.trim(), current);
         if (outcome === "quit") return;
         if (outcome === "decided") current = undefined;
@@ -175,7 +171,10 @@ class Desk {
     const kind = phase === "response" ? "answer to " : "";
     const head = `${id} ${direction === "c2s" ? "→" : "←"} ${kind}${method} ${target}`.trimEnd();
     const more = lines.length > most ? [`… ${lines.length - most} more lines; s shows all`] : [];
-    const shown = [`${head}  (route ${route}, ${principal}, ${left} s left)`, ...lines.slice(0, most), ...more];
+    const others = this.#waiting.size - 1;
+    const queue = others > 0 ? `, ${others} more held` : "";
+    const about = `(route ${route}, ${principal}, ${left} s left${queue})`;
+    const shown = [`${head}  ${about}`, ...lines.slice(0, most), ...more];
     this.#io.out(`\n${printable(shown.join("\n"))}\n`);
   }
 }
@@ -246,13 +245,13 @@ function differences(before: unknown, after: unknown, pointer: string): readonly
   if (isTree(before) && isTree(after)) {
     const names = new Set([...Object.keys(before), ...Object.keys(after)]);
     return [...names].flatMap((name) => {
-      const inner = `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const inner = pointer + pointerStep(name);
       if (!Object.hasOwn(after, name)) return [{ pointer: inner, value: undefined }];
       if (!Object.hasOwn(before, name)) return [{ pointer: inner, value: after[name] }];
       return differences(before[name], after[name], inner);
     });
   }
-  // Where elements come or go, the list as a whole is another one.
+  // Where elements are added or removed, the list is replaced as a whole.
   if (Array.isArray(before) && Array.isArray(after) && before.length === after.length)
     return after.flatMap((value, index) => differences(before[index], value, `${pointer}/${index}`));
   return canonicalText(before) === canonicalText(after) ? [] : [{ pointer, value: after }];

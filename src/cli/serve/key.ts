@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { formatApiKey, hashApiKey } from "../../auth/api-key.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import type { PromptIo } from "../io.ts";
+import type { CommandIo } from "../io.ts";
 
 /** 256 random bits cannot be guessed, so a plain hash of them is as safe as a slow one. */
 const keyBytes = 32;
@@ -12,8 +12,8 @@ const keyBytes = 32;
 const minKeyLength = 32;
 
 /** `headgate key`: generates an API key and the hash for the configuration. */
-export const key = defineCommand("key", async ({ values, positionals, program }, io: PromptIo) => {
-  if (positionals.length > 0 || program !== undefined) throw new UsageError("takes no arguments");
+export const key = defineCommand("key", async ({ values, positionals }, io: CommandIo) => {
+  if (positionals.length > 0) throw new UsageError("takes no arguments");
   if (values.stdin !== true) {
     const made = formatApiKey(randomBytes(keyBytes));
     io.out(`key:  ${made}\nhash: ${hashApiKey(made)}\n`);

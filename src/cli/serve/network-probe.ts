@@ -1,3 +1,4 @@
+import { thrownCode } from "../../lib/thrown-message.ts";
 import { lookup } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
@@ -25,7 +26,7 @@ export async function probeNetwork(upstream: HttpUpstream): Promise<readonly Fin
   const next = proxy ?? url;
   const host = next.hostname.replaceAll(/^\[|\]$/gu, "");
   const port = Number(next.port || (next.protocol === "https:" ? 443 : 80));
-  const findings: Finding[] = proxy === null ? [] : [{ outcome: "ok", text: `by the proxy ${next.host}` }];
+  const findings: Finding[] = proxy === null ? [] : [{ outcome: "ok", text: `via the proxy ${next.host}` }];
   const steps = [
     ...(isIP(host) === 0 ? [() => probeName(host)] : []),
     () => probeConnection(host, port),
@@ -112,8 +113,7 @@ async function opened(socket: Socket, event: "connect" | "secureConnect", look?:
 }
 
 function codeOf(error: unknown): string {
-  const code: unknown = error instanceof Error ? Reflect.get(error, "code") : undefined;
-  return typeof code === "string" ? code : String(error);
+  return thrownCode(error) ?? String(error);
 }
 
 /** Where a server that refuses us says that tokens come from (RFC 9728, section 3). */

@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
 import { createSecureContext } from "node:tls";
@@ -9,8 +9,11 @@ import type { ConfigFinding, Path } from "../../config/issues.ts";
 import { type Environment, reasonOf } from "../../config/substitute.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { parseLock } from "../../recorder/drift/compare.ts";
+import { hasDataFolder } from "../data-folder.ts";
 import { isProgram } from "../find-program.ts";
+import { defaultRecordingFile } from "../traffic/recordings.ts";
 import { socketPathProblem } from "../../lib/socket-path.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 /** What a configuration needs of this machine and does not find. */
 export interface Preflight {
@@ -31,7 +34,7 @@ export function preflight(config: Config, env: Environment): Preflight {
       ...folderProblems(config),
       ...servers.flatMap(commandProblems),
     ],
-    warnings: [...recordWarnings(config), ...servers.flatMap((server) => programWarnings(server, env))],
+    warnings: [...recordWarnings(config, env), ...servers.flatMap((server) => programWarnings(server, env))],
   };
 }
 
@@ -102,9 +105,23 @@ function certificateProblems({ listen: { tls } }: Config): readonly ConfigFindin
       ? [{ path: ["listen", "tls", "certFile"], message: `the certificate expired on ${validTo}` }]
       : [];
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return [{ path: ["listen", "tls"], message: `certificate and key cannot be used: ${reason}` }];
+    const problem = pemProblem("certFile", cert, key) ?? pemProblem("keyFile", key, cert);
+    return [
+      problem ?? { path: ["listen", "tls"], message: `certificate and key cannot be used: ${thrownMessage(error)}` },
+    ];
   }
+}
+
+const pemLabels = { certFile: "CERTIFICATE", keyFile: "PRIVATE KEY" } as const;
+
+/** What a file has that should be PEM with a certificate or a key: the other one, or neither. */
+function pemProblem(name: keyof typeof pemLabels, own: Buffer, other: Buffer): ConfigFinding | undefined {
+  const label = pemLabels[name];
+  const has = (pem: Buffer): boolean =>
+    new RegExp(`^-----BEGIN [A-Z ]*${label}-----`, "mu").test(pem.toString("latin1"));
+  if (has(own)) return undefined;
+  const hint = has(other) ? "; `certFile` and `keyFile` are the wrong way round" : "";
+  return { path: ["listen", "tls", name], message: `has no PEM block "BEGIN ${label}"${hint}` };
 }
 
 function lockProblems({ drift }: Config): readonly ConfigFinding[] {
@@ -119,7 +136,7 @@ function lockProblems({ drift }: Config): readonly ConfigFinding[] {
     parseLock(readFileSync(drift.lock, "utf8"), drift.lock);
     return [];
   } catch (error) {
-    return [{ path, message: error instanceof Error ? error.message : String(error) }];
+    return [{ path, message: thrownMessage(error) }];
   }
 }
 
@@ -131,17 +148,34 @@ function folderProblems({ audit, listen }: Config): readonly ConfigFinding[] {
   ];
 }
 
-function recordWarnings({ record }: Config): readonly ConfigFinding[] {
-  if (record === undefined || record === false || record.file === undefined) return [];
-  return unwritable(["record", "file"], record.file).map(({ path, message }) => ({
-    path,
-    message: `${message}; nothing will be recorded`,
-  }));
+/** Why the file of recordings cannot be written; the default one is in a folder that is made when it is needed. */
+export function recordWarnings({ record }: Pick<Config, "record">, env: Environment): readonly ConfigFinding[] {
+  if (record === undefined || record === false || record.postgres !== undefined) return [];
+  if (record.file === undefined && !hasDataFolder(env)) return [];
+  const fallback = defaultRecordingFile(env);
+  const file = record.file ?? fallback;
+  const place = file === fallback ? nearestFolder(file) : file;
+  const remedy = file === fallback ? "; set `record.file`, or XDG_DATA_HOME to a folder that can be written" : "";
+  const path = ["record", "file"];
+  const isInFile = place !== file && !statSync(place).isDirectory();
+  const findings = isInFile
+    ? [{ path, message: `${place} is not a folder` }]
+    : unwritable(path, place, place === file ? undefined : place);
+  return findings.map(({ message }) => ({ path, message: `${message}; nothing will be recorded${remedy}` }));
 }
 
-function unwritable(path: Path, file: string): readonly ConfigFinding[] {
-  const exists = statSync(file, { throwIfNoEntry: false }) !== undefined;
-  const place = exists ? file : dirname(file);
+/** The file, or the nearest folder around it that exists. */
+function nearestFolder(file: string): string {
+  const around = dirname(file);
+  return around === file || existsSync(file) ? file : nearestFolder(around);
+}
+
+/** Why a file cannot be written; `folder` is one that may stand for the file that will be in it. */
+function unwritable(path: Path, file: string, folder?: string): readonly ConfigFinding[] {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true && file !== folder)
+    return [{ path, message: `${file} is a folder; name a file in it` }];
+  const place = found === undefined ? dirname(file) : file;
   try {
     accessSync(place, constants.W_OK);
     return [];
@@ -181,7 +215,9 @@ function programWarnings(server: PlacedServer, env: Environment): readonly Confi
   const { upstream, path } = server;
   if (upstream.type !== "stdio" || commandProblems(server).length > 0) return [];
   if (isProgram(upstream.command, { PATH: env["PATH"], ...upstream.env }, upstream.cwd)) return [];
-  const message = `no command \`${upstream.command}\`: not in PATH, or not executable`;
+  const variable = /^(?<name>[A-Z_]\w*)=(?<value>\S*)\s/u.exec(upstream.command)?.groups?.["name"];
+  const hint = variable === undefined ? "" : `; variables such as ${variable} belong in \`env\``;
+  const message = `no command \`${upstream.command}\`: not in PATH, or not executable${hint}`;
   return [{ path: [...path, "command"], message }];
 }
 

@@ -11,14 +11,15 @@ import { formatHar } from "../../recorder/replay/har.ts";
 import { exitCodes } from "../commands.ts";
 import { createProgressBar } from "../text-layout.ts";
 import { detectStoreKind, openReader, openStore, readLines, resolveStore } from "./recordings.ts";
-import type { TrafficIo, TrafficRequest } from "./traffic.ts";
-import { packageVersion } from "../io.ts";
+import type { TrafficRequest } from "./traffic.ts";
+import { type CommandIo, packageVersion } from "../io.ts";
 import { parseSize, parseTime } from "../../recorder/filter/terms.ts";
 import { UsageError } from "../define-command.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import { formatBytes } from "./format.ts";
 
 /** `headgate traffic export FILE [FILTER]`: writes a capture file, or a HAR file if the name ends in `.har`. */
-export async function exportTraffic({ values, name: file, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function exportTraffic({ values, name: file, filter }: TrafficRequest, io: CommandIo): Promise<number> {
   await using reader = await openReader(values, io);
   using bar = createProgressBar("exporting", io);
   let count = 0;
@@ -80,19 +81,15 @@ async function writeHar(
 async function* allExchanges(reader: RecordReader, filter: TrafficRequest["filter"]): AsyncIterable<ExchangeRecord> {
   let cursor: string | undefined;
   do {
-    const page = await reader.exchanges({
-      ...filter,
-      ...(cursor === undefined ? {} : { cursor }),
-      order: "oldest",
-      limit: 1000,
-    });
+    const query = { ...filter, ...withoutUndefined({ cursor }), order: "oldest", limit: 1000 } as const;
+    const page = await reader.exchanges(query);
     yield* page.exchanges;
     cursor = page.next;
   } while (cursor !== undefined);
 }
 
 /** `headgate traffic import FILE`: adds a capture to a store, which is created if needed. */
-export async function importTraffic({ values, name: file }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function importTraffic({ values, name: file }: TrafficRequest, io: CommandIo): Promise<number> {
   const warnings: string[] = [];
   const kind = await detectStoreKind(file);
   const size = kind === "capture" ? (await stat(file)).size : undefined;
@@ -122,7 +119,7 @@ export async function importTraffic({ values, name: file }: TrafficRequest, io: 
 }
 
 /** `headgate traffic prune`: removes old exchanges, all of them or those that match a filter. */
-export async function pruneTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function pruneTraffic({ values, filter }: TrafficRequest, io: CommandIo): Promise<number> {
   const before = values.before === undefined ? undefined : parseTime(values.before, Date.now());
   const maxBytes = values["max-size"] === undefined ? undefined : parseSize(values["max-size"]);
   if (values.before !== undefined && before === undefined)
@@ -133,12 +130,7 @@ export async function pruneTraffic({ values, filter }: TrafficRequest, io: Traff
     throw new UsageError("prune needs --before TIME or --max-size SIZE; --before 0s removes everything that matches");
   await using store = await openStore(values, io);
   using bar = createProgressBar("pruning", io);
-  const rules = {
-    ...(before === undefined ? {} : { before }),
-    ...(maxBytes === undefined ? {} : { maxBytes }),
-    ...filter,
-  };
-  const pruned = await store.prune(rules, bar.show);
+  const pruned = await store.prune({ ...withoutUndefined({ before, maxBytes }), ...filter }, bar.show);
   if (values.json === true) io.out(`${JSON.stringify(pruned)}\n`);
   else {
     const { exchanges, frames, bytes } = pruned;

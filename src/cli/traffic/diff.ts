@@ -2,18 +2,15 @@ import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
 import { compareRuns, type RunComparison, type RunDifference } from "../../recorder/replay/run-comparison.ts";
 import { describeDifference, type JsonDifference } from "../../recorder/replay/json-difference.ts";
 import { exitCodes } from "../commands.ts";
-import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import { type Colors, colorsFor, type ServingIo } from "../io.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import { type Colors, colorsFor, type CommandIo } from "../io.ts";
 import { readLines } from "./recordings.ts";
 import { parseSelection } from "./replay.ts";
 import { printableLine } from "../text-layout.ts";
 import { formatMs } from "./format.ts";
 
-type DiffIo = Pick<ServingIo, "out" | "err" | "env"> & Partial<Pick<ServingIo, "stdout">>;
-
 /** `headgate diff A B`: how two recordings differ. */
-export const diff = defineCommand("diff", async ({ values, positionals, program }, io: DiffIo) => {
-  refuseProgram(program);
+export const diff = defineCommand("diff", async ({ values, positionals }, io: CommandIo) => {
   const [a, b, ...rest] = positionals;
   if (a === undefined || b === undefined || rest.length > 0) throw new UsageError("expected two recordings");
   const { where, leg } = parseSelection(values);

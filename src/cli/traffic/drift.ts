@@ -17,16 +17,14 @@ import {
 } from "../../recorder/drift/compare.ts";
 import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
 import { exitCodes } from "../commands.ts";
-import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import { type Colors, colorsFor, type ServingIo } from "../io.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import { thrownCode } from "../../lib/thrown-message.ts";
+import { type Colors, colorsFor, type CommandIo } from "../io.ts";
 import { readLines, resolveStore } from "./recordings.ts";
 import { printableLine } from "../text-layout.ts";
 
-type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
-
 /** `headgate drift`: definitions that differ from the approved ones. */
-export const drift = defineCommand("drift", async ({ values, positionals, program }, io: DriftIo) => {
-  refuseProgram(program);
+export const drift = defineCommand("drift", async ({ values, positionals }, io: CommandIo) => {
   const [verb, ...names] = positionals;
   if (verb !== undefined && verb !== "approve")
     throw new UsageError(`unknown verb \`${verb}\`; expected \`approve\` or nothing`);
@@ -41,13 +39,13 @@ export const drift = defineCommand("drift", async ({ values, positionals, progra
   return reportDrift(lock, offered, values.json === true, io);
 });
 
-async function readLock(file: string, io: DriftIo): Promise<DefinitionLock> {
+async function readLock(file: string, io: CommandIo): Promise<DefinitionLock> {
   let text: string;
   try {
     text = await io.readFile(file);
   } catch (error) {
     // Nothing is approved yet.
-    if (error instanceof Error && Reflect.get(error, "code") === "ENOENT") return emptyLock;
+    if (thrownCode(error) === "ENOENT") return emptyLock;
     throw error;
   }
   return parseLock(text, file);
@@ -58,7 +56,7 @@ async function approve(
   file: string,
   offered: readonly (readonly [string, OfferedDefinitions])[],
   names: readonly string[],
-  io: DriftIo,
+  io: CommandIo,
 ): Promise<number> {
   let next = lock;
   let count = 0;
@@ -86,7 +84,7 @@ function reportDrift(
   lock: DefinitionLock,
   offered: readonly (readonly [string, OfferedDefinitions])[],
   isJson: boolean,
-  io: DriftIo,
+  io: CommandIo,
 ): number {
   const colors = colorsFor(io);
   let count = 0;

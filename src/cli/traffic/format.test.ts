@@ -4,7 +4,7 @@ import { captureOf } from "../../../test/support/capture.ts";
 import { createCaptureReader } from "../../recorder/store/capture-file.ts";
 import { createColors } from "../io.ts";
 import { formatConversation } from "./show.ts";
-import { formatBytes, formatExchange, formatMs, listLayout } from "./format.ts";
+import { exchangeHeads, formatBytes, formatExchange, formatMs, listLayout } from "./format.ts";
 
 const evil = "\u001B[2J\u202E";
 
@@ -31,6 +31,32 @@ describe("a recorded exchange on a terminal", () => {
     const text = `${formatExchange(record, options.colors, listLayout(undefined))}\n${formatConversation(operation, [{ record, frames }], options)}`;
     expect(text).toContain("\\u001b[2J");
     for (const character of ["\u001B", "\u202E"]) expect(text).not.toContain(character);
+  });
+
+  it("fits into the terminal with its heads, from 60 columns on, whatever it holds", async () => {
+    const long = "a-name-that-is-much-longer-than-any-column-".repeat(3);
+    const lines = captureOf(
+      [
+        {
+          method: "tools/call",
+          params: { name: long },
+          result: {},
+          context: { principal: long, route: long, session: long, revision: "2026-07-28", transport: "http" },
+          decision: { effect: "deny", rule: long },
+        },
+        { method: "notifications/resources/list_changed", params: {}, result: {} },
+      ],
+      "here",
+    );
+    await using reader = await createCaptureReader(lines, "here");
+    const { exchanges } = await reader.exchanges({});
+    expect(exchanges).toHaveLength(2);
+    const plain = createColors(false);
+    for (let columns = 60; columns <= 200; columns++) {
+      const layout = listLayout(columns);
+      const texts = [exchangeHeads(plain, layout), ...exchanges.map((one) => formatExchange(one, plain, layout))];
+      for (const text of texts) expect(text.length, `${columns}: ${text}`).toBeLessThanOrEqual(columns);
+    }
   });
 
   it("has durations and sizes with as many digits as they are worth", () => {

@@ -1,5 +1,5 @@
 import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts";
-import { principalNameOf } from "../../core/principal-name.ts";
+import { principalNameOf } from "../../core/exchange.ts";
 import { toShortId } from "../../recorder/exchange-id.ts";
 import type { Colors } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
@@ -8,6 +8,7 @@ import { printableLine } from "../text-layout.ts";
 export interface ListLayout {
   readonly time: number;
   readonly id: number;
+  /** Zero leaves the column out. */
   readonly route: number;
   readonly who: number;
   readonly call: number;
@@ -16,11 +17,12 @@ export interface ListLayout {
   readonly took: number;
   /** The most characters of the last column. */
   readonly policy: number;
-  /** Whether texts are cut to the widths; where nobody looks at columns they are not. */
+  /** Whether texts are cut to the widths; not where output goes to a program. */
   readonly isCut: boolean;
 }
 
-const narrowest = 80;
+const narrowest = 60;
+const usual = 80;
 const roomy = 124;
 
 /** The layout for a terminal of some columns; without one, nothing is cut. */
@@ -29,10 +31,13 @@ export function listLayout(columns: number | undefined): ListLayout {
   if (columns === undefined) return { ...wide, policy: 0, isCut: false };
   const width = Math.max(columns, narrowest);
   if (width >= roomy) return { ...wide, policy: width - roomy + 9, isCut: true };
-  const took = width >= narrowest + 16 ? 8 : 0;
-  const fixed = { time: 8, id: 8, route: 8, who: 12, status: 10, took };
-  const left = width - Object.values(fixed).reduce((sum, column) => sum + column + 1, 1);
-  const policy = Math.max(12, Math.floor(left * 0.4));
+  const took = width >= usual + 16 ? 8 : 0;
+  const fixed =
+    width >= usual
+      ? { time: 8, id: 8, route: 8, who: 12, status: 10, took }
+      : { time: 8, id: 8, route: 0, who: 9, status: 8, took };
+  const left = width - Object.values(fixed).reduce((sum, column) => sum + (column === 0 ? 0 : column + 1), 1);
+  const policy = Math.floor(left * 0.4);
   return { ...fixed, call: left - policy, policy, isCut: true };
 }
 
@@ -45,7 +50,7 @@ export function formatExchange(exchange: ExchangeRecord, colors: Colors, layout:
   const cells = [
     colors.dim(formatTime(at).slice(0, layout.time)),
     colors.cyan(fit(printableLine(toShortId(id)), layout.id)),
-    fit(route === "" ? "-" : printableLine(route), layout.route),
+    ...(layout.route === 0 ? [] : [fit(route === "" ? "-" : printableLine(route), layout.route)]),
     whoOf(exchange, layout),
     `${kind === "notification" ? colors.dim(arrow) : arrow} ${fit(callOf(exchange, layout), layout.call - 2)}`,
     colorState(exchange.state, colors, fit(printableLine(exchange.state), layout.status)),
@@ -66,8 +71,9 @@ function whoOf({ principal, client }: ExchangeRecord, { who, isCut }: ListLayout
   return name.length <= who ? name.padEnd(who) : `…${name.slice(1 - who)}`;
 }
 
-/** Method and target; where there is little room, the target alone. */
-function callOf({ method, target, kind }: ExchangeRecord, { call, isCut }: ListLayout): string {
+/** Method and target, or the server where there are several; only the target where there is little room. */
+function callOf({ method, target: named, upstream, kind }: ExchangeRecord, { call, isCut }: ListLayout): string {
+  const target = named ?? upstream;
   const whole = printableLine(target === undefined ? method : `${method} ${target}`) || kind;
   return isCut && target !== undefined && whole.length > call - 2 ? printableLine(target) : whole;
 }
@@ -77,7 +83,7 @@ export function exchangeHeads(colors: Colors, layout: ListLayout): string {
   const heads = [
     "TIME".padEnd(layout.time),
     "ID".padEnd(layout.id),
-    "ROUTE".padEnd(layout.route),
+    ...(layout.route === 0 ? [] : ["ROUTE".padEnd(layout.route)]),
     "WHO".padEnd(layout.who),
     `  ${"CALL".padEnd(layout.call - 2)}`,
     "STATUS".padEnd(layout.status),

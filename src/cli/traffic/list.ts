@@ -1,24 +1,17 @@
-import { type Colors, colorsFor, isTty } from "../io.ts";
+import { type Colors, colorsFor, type CommandIo, isTty } from "../io.ts";
 import { exitCodes } from "../commands.ts";
 import { UsageError } from "../define-command.ts";
 import { openReader } from "./recordings.ts";
 import { exchangeHeads, formatBytes, formatDate, formatExchange, formatMs, listLayout, padOrCut } from "./format.ts";
-import type { TrafficIo, TrafficRequest } from "./traffic.ts";
-import type { StatsRow, StoreStats } from "../../recorder/store/store-contract.ts";
+import type { TrafficRequest } from "./traffic.ts";
+import type { ExchangeQuery, StatsRow, StoreStats } from "../../recorder/store/store-contract.ts";
 import { printableLine, wrap } from "../text-layout.ts";
 
 /** `headgate traffic [FILTER]`: one page of exchanges. */
-export async function listTraffic({ values, filter, meantVerb }: TrafficRequest, io: TrafficIo): Promise<number> {
-  const limit = values.limit === undefined ? 50 : Number(values.limit);
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1000)
-    throw new UsageError("--limit must be a number from 1 to 1000");
+export async function listTraffic({ values, filter, meantVerb }: TrafficRequest, io: CommandIo): Promise<number> {
+  const options = pageOptions(values);
   await using reader = await openReader(values, io);
-  const page = await reader.exchanges({
-    ...filter,
-    ...(values.cursor === undefined ? {} : { cursor: values.cursor }),
-    order: values.oldest === true ? "oldest" : "newest",
-    limit,
-  });
+  const page = await reader.exchanges({ ...filter, ...options });
   if (values.json === true) {
     for (const exchange of page.exchanges) io.out(`${JSON.stringify(exchange)}\n`);
   } else {
@@ -33,8 +26,20 @@ export async function listTraffic({ values, filter, meantVerb }: TrafficRequest,
   return exitCodes.ok.code;
 }
 
+/** The page that a user asks for. */
+export function pageOptions(values: TrafficRequest["values"]): Required<Pick<ExchangeQuery, "order" | "limit">> {
+  const limit = values.limit === undefined ? 50 : Number(values.limit);
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1000)
+    throw new UsageError("--limit must be a number from 1 to 1000");
+  return {
+    ...(values.cursor === undefined ? {} : { cursor: values.cursor }),
+    order: values.oldest === true ? "oldest" : "newest",
+    limit,
+  };
+}
+
 /** `headgate traffic follow [FILTER]`: exchanges as they finish, until the command is stopped. */
-export async function followTraffic({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function followTraffic({ values, filter }: TrafficRequest, io: CommandIo): Promise<number> {
   await using reader = await openReader(values, io);
   const colors = colorsFor(io);
   const layout = listLayout(columnsOf(io));
@@ -52,15 +57,15 @@ export async function followTraffic({ values, filter }: TrafficRequest, io: Traf
 }
 
 /** `headgate traffic stats [FILTER]`: counts and latencies by method and target. */
-export async function showStats({ values, filter }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function showStats({ values, filter }: TrafficRequest, io: CommandIo): Promise<number> {
   await using reader = await openReader(values, io);
   const stats = await reader.stats(filter.where);
   io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, colorsFor(io), columnsOf(io)));
   return exitCodes.ok.code;
 }
 
-/** The columns of the terminal, or the `COLUMNS` that a user asks for; undefined where nobody looks at columns. */
-function columnsOf({ stdout, env }: TrafficIo): number | undefined {
+/** The columns of the terminal, or of `COLUMNS`; undefined where output goes to a program. */
+function columnsOf({ stdout, env }: CommandIo): number | undefined {
   const asked = Number(env["COLUMNS"]);
   if (Number.isSafeInteger(asked) && asked > 0) return asked;
   const columns: unknown = isTty(stdout) ? Reflect.get(stdout ?? {}, "columns") : undefined;
@@ -84,10 +89,12 @@ function formatStats(stats: StoreStats, colors: Colors, columns: number | undefi
 }
 
 const statsHeads = ["ROUTE", "METHOD AND TARGET", "COUNT", "ERRORS", "REFUSED", "P50", "P95", "P99", "MAX", "BYTES"];
-/** Columns that are left out where there is no room for all, the first of them first. */
-const spare = ["P99", "P95", "BYTES", "MAX"];
-/** What the names of routes and targets may be cut to before columns are left out. */
+/** Columns that are left out where there is no room for all, in this order. */
+const spare = ["P99", "P95", "BYTES", "MAX", "P50"];
+/** The shortest that names of routes and targets are cut to before columns are left out. */
 const leastNames = [10, 24] as const;
+/** The shortest that they are cut to where even the mandatory columns do not fit. */
+const shortestNames = [8, 16] as const;
 
 /** A table with a row for each method and target, as wide as the terminal at most. */
 export function formatRows(rows: readonly StatsRow[], colors: Colors, columns: number | undefined): string {
@@ -116,7 +123,7 @@ export function formatRows(rows: readonly StatsRow[], colors: Colors, columns: n
   return `${[colors.bold(first), ...others].join("\n")}\n`;
 }
 
-/** The columns that fit, with their widths: names are cut first, then figures left out. */
+/** The columns that fit, with their widths: names are cut first, then columns left out. */
 function fitColumns(widths: readonly number[], columns = Infinity): readonly { column: number; width: number }[] {
   let shown = widths.map((width, column) => ({ column, width }));
   const excess = (): number => shown.reduce((sum, { width }) => sum + width + 2, -2) - columns;
@@ -125,9 +132,9 @@ function fitColumns(widths: readonly number[], columns = Infinity): readonly { c
     if (excess() <= reserve) break;
     shown = shown.filter(({ column }) => statsHeads[column] !== head);
   }
-  for (const [column, least] of leastNames.entries()) {
+  for (const [column, least] of [...leastNames.entries(), ...shortestNames.entries()]) {
     const over = excess();
-    const width = widths[column] ?? 0;
+    const width = shown[column]?.width ?? 0;
     if (over > 0) shown = shown.with(column, { column, width: Math.max(Math.min(width, least), width - over) });
   }
   return shown;

@@ -9,10 +9,11 @@ import type { CaptureLine, RecordReader, RecordStore } from "../../recorder/stor
 import { createCaptureReader, readCaptureFile } from "../../recorder/store/capture-file.ts";
 import type { CliIo } from "../io.ts";
 import type { Config } from "../../config/config.ts";
+import { loadConfig } from "../../config/load.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { recordConfig } from "../../recorder/config.ts";
 import { dataFolder, hasDataFolder } from "../data-folder.ts";
-import { loadConfigFile, UsageError } from "../define-command.ts";
+import { configInFolder, loadConfigFile, UsageError } from "../define-command.ts";
 
 type StoreIo = Pick<CliIo, "err" | "env" | "readFile">;
 
@@ -127,17 +128,27 @@ export function defaultRecordingFile(env: Environment): string {
 }
 
 /** The path or database URL of the recordings to use. */
-export async function resolveStore(
-  { store, config: file }: StoreArguments,
-  io: Pick<CliIo, "env" | "readFile">,
-): Promise<string> {
+export async function resolveStore({ store, config: file }: StoreArguments, io: StoreIo): Promise<string> {
   if (store !== undefined && file !== undefined) throw new UsageError("--store and --config exclude each other");
   if (store !== undefined) return store;
-  if (file === undefined) return defaultRecordingFile(io.env);
+  if (file === undefined) return (await storeInFolder(io)) ?? defaultRecordingFile(io.env);
   const { record } = await loadConfigFile(file, io);
   if (record === false) throw new GatewayError("config_invalid", `${file} turns recording off`);
-  // Without the key such a gateway records nothing; the default file would show the traffic of others.
+  // Without the key this gateway records nothing, and the default file would show the traffic of other gateways.
   if (record === undefined)
     throw new GatewayError("config_invalid", `${file} records nothing; set \`record: true\` in it, or pass --store`);
   return record.postgres ?? record.file ?? defaultRecordingFile(io.env);
+}
+
+/** The store that the configuration in this folder names, which `headgate run` uses here; undefined without one. */
+async function storeInFolder(io: StoreIo): Promise<string | undefined> {
+  const file = configInFolder();
+  if (file === undefined) return undefined;
+  const loaded = await loadConfig({ file, env: io.env, readFile: io.readFile });
+  // What a gateway needs, such as a variable of the environment, may be missing here.
+  if (!loaded.ok) return undefined;
+  const { record } = loaded.config;
+  const store = record === undefined || record === false ? undefined : (record.postgres ?? record.file);
+  if (store !== undefined) io.err(`headgate: using ${file} of this folder\n`);
+  return store;
 }

@@ -1,17 +1,20 @@
-import { exitCodes } from "../commands.ts";
-import { type Colors, colorsFor } from "../io.ts";
-import { openReader } from "./recordings.ts";
-import type { TrafficIo, TrafficRequest } from "./traffic.ts";
+import { principalNameOf } from "../../core/exchange.ts";
 import type { ExchangeRecord, Frame, FrameDecision, FrameRefusal, OperationRecord } from "../../recorder/contract.ts";
-import { principalNameOf } from "../../core/principal-name.ts";
+import { readTurns, type Turn } from "../../recorder/conversation/turns.ts";
+import { toShortId } from "../../recorder/exchange-id.ts";
+import { exitCodes } from "../commands.ts";
+import { type Colors, colorsFor, type CommandIo } from "../io.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { colorState, formatBytes, formatDate, formatMs } from "./format.ts";
+import { pageOptions } from "./list.ts";
+import { openReader } from "./recordings.ts";
+import type { TrafficRequest } from "./traffic.ts";
 
 /** Longer bodies are truncated without --full. */
 const defaultMaxBody = 4000;
 
 /** `headgate traffic show ID`: an exchange and everything related to it. */
-export async function showOperation({ values, name: id }: TrafficRequest, io: TrafficIo): Promise<number> {
+export async function showOperation({ values, name: id }: TrafficRequest, io: CommandIo): Promise<number> {
   await using reader = await openReader(values, io);
   const operation = await reader.operation(id);
   if (operation === undefined) {
@@ -181,4 +184,42 @@ function formatOmissions(exchanges: readonly ShownExchange[]): string {
     omitted === 0 ? undefined : `${omitted} bodies were omitted`,
   ].filter((note) => note !== undefined);
   return notes.length === 0 ? "" : `\n${notes.join("; ")}\n`;
+}
+
+/** `headgate traffic conversation [FILTER]`: what clients did, turn by turn; the newest is the last one. */
+export async function showTurns({ values, filter }: TrafficRequest, io: CommandIo): Promise<number> {
+  const page = pageOptions(values);
+  await using reader = await openReader(values, io);
+  const { turns, next } = await readTurns(reader, { ...filter, ...page, bodies: true });
+  if (turns.length === 0) io.err(`no matching exchanges in ${reader.location}\n`);
+  const ordered = page.order === "newest" ? turns.toReversed() : turns;
+  for (const turn of ordered)
+    io.out(values.json === true ? `${JSON.stringify(turn)}\n` : formatTurn(turn, colorsFor(io)));
+  if (next !== undefined) io.err(`More: add --cursor ${next}\n`);
+  return exitCodes.ok.code;
+}
+
+function formatTurn(turn: Turn, colors: Colors): string {
+  const { id, at, summary, state, durationMs, rounds, questions, answer = "" } = turn;
+  const facts = [
+    colorState(state, colors, printableLine(state)),
+    ...(durationMs === undefined ? [] : [formatMs(durationMs)]),
+    ...(rounds > 1 ? [`${rounds} rounds`] : []),
+    colors.cyan(printableLine(toShortId(id))),
+  ];
+  const lines = [
+    ...(turn.arguments ?? []).map(({ name, value }) => `${printableLine(name)}: ${printableLine(value)}`),
+    ...questions.flatMap((one) => [`? ${printableLine(one.text ?? one.summary)}`, ...indented("  ", one.answer)]),
+    ...indented("→ ", answer),
+  ];
+  const head = `${colors.dim(formatDate(at))}  ${colors.bold(printableLine(summary))}  ${facts.join(", ")}`;
+  return `${[head, ...lines.map((line) => `  ${line}`)].join("\n")}\n\n`;
+}
+
+/** The lines of a text, with a mark in front of the first. */
+function indented(mark: string, text = ""): readonly string[] {
+  if (text === "") return [];
+  return printable(text)
+    .split("\n")
+    .map((line, index) => `${index === 0 ? mark : "  "}${line}`);
 }

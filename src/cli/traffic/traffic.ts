@@ -1,17 +1,13 @@
+import { closestName } from "../../lib/closest-name.ts";
 import type { FilterCondition } from "../../recorder/contract.ts";
 import { formatFilterProblem, parseTrafficFilter } from "../../recorder/filter/parse.ts";
-import { closestName } from "../../lib/closest-name.ts";
 import type { OptionValues } from "../command-line.ts";
 import type { commands } from "../commands.ts";
-import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import type { ServingIo } from "../io.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
+import type { CommandIo } from "../io.ts";
 import { exportTraffic, importTraffic, pruneTraffic } from "./archive.ts";
 import { followTraffic, listTraffic, showStats } from "./list.ts";
-import { showOperation } from "./show.ts";
-
-/** The outside world of `headgate traffic`. */
-export type TrafficIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> &
-  Partial<Pick<ServingIo, "stdout" | "isTerminal" | "stopped">>;
+import { showOperation, showTurns } from "./show.ts";
 
 /** The parsed arguments of a verb of `headgate traffic`. */
 export interface TrafficRequest {
@@ -27,6 +23,7 @@ export interface TrafficRequest {
 const verbs = {
   list: { run: listTraffic },
   follow: { run: followTraffic },
+  conversation: { run: showTurns },
   show: { run: showOperation, takes: "ID" },
   stats: { run: showStats },
   export: { run: exportTraffic, takes: "FILE", takesFilter: true },
@@ -35,15 +32,14 @@ const verbs = {
 } as const satisfies Readonly<Record<string, TrafficVerb>>;
 
 interface TrafficVerb {
-  readonly run: (request: TrafficRequest, io: TrafficIo) => Promise<number>;
+  readonly run: (request: TrafficRequest, io: CommandIo) => Promise<number>;
   /** The argument that comes before the filter. */
   readonly takes?: "ID" | "FILE";
   readonly takesFilter?: boolean;
 }
 
 /** `headgate traffic`: what went through the gateway. */
-export const traffic = defineCommand("traffic", async ({ values, positionals, program }, io: TrafficIo) => {
-  refuseProgram(program);
+export const traffic = defineCommand("traffic", async ({ values, positionals }, io: CommandIo) => {
   const [first = "", ...others] = positionals;
   const isVerb = Object.hasOwn(verbs, first);
   const verbName = isVerb ? (first as keyof typeof verbs) : values.follow === true ? "follow" : "list";

@@ -294,7 +294,7 @@ describe("an answer that comes as an exchange of its own", () => {
   it("is dropped when refused and without an id", async () => {
     const { handle, sent } = createBench([refuse]);
     const nobody = errorMessage(undefined, { code: -32700, message: "?" });
-    expect(await handle(exchangeWith(nobody))).toBe(noReply);
+    expect(await handle(exchangeWith(nobody))).toEqual({ ...noReply, dropped: "policy_denied" });
     expect(sent).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { type Exchange, withMessage } from "../exchange.ts";
 import { type Handler, identityInterceptor, type Interceptor, noReply, type Reply } from "../pipeline.ts";
 import { createAuditingStep, createEnforcingStep, type InterceptorDeps, type InterceptorStep } from "./steps.ts";
 import type { MessageInterceptor } from "./interceptor.ts";
-import { createGlobTest } from "../../lib/glob.ts";
+import { createGlobTest } from "../../lib/text/glob.ts";
 import { type PlanOutcome, passing } from "./plan.ts";
 import { InspectedMessage } from "./inspected-message.ts";
 
@@ -74,11 +74,11 @@ async function continueWhenDone(
 
 /** A settled request is answered. A replaced response still has to reach the side that waits for it. */
 async function settle(
-  { message, status }: PlanOutcome & { readonly type: "settle" },
+  { message, status, dropped }: PlanOutcome & { readonly type: "settle" },
   exchange: Exchange,
   next: Handler,
 ): Promise<Reply> {
-  if (message === undefined) return noReply;
+  if (message === undefined) return dropped === undefined ? noReply : { ...noReply, dropped };
   if (exchange.message.kind !== "request") return next(withMessage(exchange, message));
   return status === undefined ? { message } : { message, status };
 }

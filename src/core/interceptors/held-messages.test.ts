@@ -120,7 +120,7 @@ describe("a paused message", () => {
     const { handle, sent, board } = createHolding();
     const reply = handle(exchangeWith(notificationOf("notifications/message")));
     board.block("held-1", { reason: "no" });
-    expect(await reply).toBe(noReply);
+    expect(await reply).toEqual({ ...noReply, dropped: "policy_denied" });
     expect(sent).toEqual([]);
   });
 

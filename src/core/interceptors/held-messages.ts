@@ -11,6 +11,8 @@ export interface HeldMessagesOptions {
   readonly newId: () => string;
   /** How many messages may be held at once; 100 unless given. Others are refused as `overloaded`. */
   readonly maxHeld?: number;
+  /** Whether this is one of several workers: its messages could not be reached for a decision, so it holds none. */
+  readonly isWorker?: boolean;
 }
 
 /** A message that waits for a decision. */
@@ -44,7 +46,7 @@ export type Release =
   | { readonly type: "answer"; readonly answer: MockAnswer }
   | { readonly type: "cancelled"; readonly reason: string };
 
-/** A message has been held, or is held no longer. */
+/** A message is now held, or no longer. */
 export type HeldMessageEvent =
   | { readonly type: "held"; readonly held: HeldMessage }
   | {
@@ -66,6 +68,9 @@ const taken: HeldMessageResult = { ok: true };
 const unknown: HeldMessageResult = { ok: false, problem: "no message is held under this id" };
 
 const unanswerable: HeldMessageResult = { ok: false, problem: "a notification has no answer; let it go or drop it" };
+
+/** Why several workers hold no messages. */
+export const oneProcessHolds = "messages can be held by a gateway of one process only; set `workers` to 1";
 
 const full: Release = { type: "block", error: "overloaded", reason: "too many messages are held" };
 const closed: Release = {
@@ -129,10 +134,7 @@ export class HeldMessages {
     };
   }
 
-  /**
-   * Lets everything go that an interceptor holds.
-   * @internal
-   */
+  /** Releases everything that an interceptor holds. @internal */
   releaseOf(interceptor: string, reason: string): void {
     for (const { held, release } of this.#entries.values())
       if (held.interceptor === interceptor) release({ type: "resume", reason });
@@ -147,12 +149,10 @@ export class HeldMessages {
     for (const { release } of this.#entries.values()) release(closed);
   }
 
-  /**
-   * Holds a message; resolves when its pause ends, or at once if it cannot be held.
-   * @internal
-   */
+  /** Holds a message; resolves when its pause ends, or immediately if it cannot be held. @internal */
   async hold(holding: HoldRequest): Promise<Release> {
     if (this.#isClosed) return closed;
+    if (this.#options.isWorker === true) return { type: "block", error: "policy_denied", reason: oneProcessHolds };
     if (this.#entries.size >= this.#maxHeld) return full;
     const { clock, setTimer, newId } = this.#options;
     const { change, timeoutMs, ...facts } = holding;
@@ -160,7 +160,7 @@ export class HeldMessages {
     const since = clock.wall();
     const { promise, resolve } = Promise.withResolvers<Release>();
     const release = (outcome: Release): void => {
-      // Removed at once, so that a second decision is told the message is no longer held.
+      // Removed immediately, so that a second decision fails because the message is no longer held.
       this.#entries.delete(id);
       resolve(outcome);
       this.#tell({ type: "released", id, as: outcome.type });

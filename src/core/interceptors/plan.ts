@@ -19,7 +19,13 @@ export interface Invocation {
 export type PlanOutcome =
   | { readonly type: "pass"; readonly message: Message }
   /** The answer to a request, or the replacement of a response; undefined for a dropped notification. */
-  | { readonly type: "settle"; readonly message: Message | undefined; readonly status?: number };
+  | {
+      readonly type: "settle";
+      readonly message: Message | undefined;
+      readonly status?: number;
+      /** Why a notification was dropped. */
+      readonly dropped?: ErrorCode;
+    };
 
 /** What an interceptor's result means for a message, before anything is done or reported. */
 export type ActionPlan = Pick<InterceptorEvent, "action" | "outcome" | "reason" | "error"> & {
@@ -157,7 +163,9 @@ function errorIn({ interceptor, inspected }: Invocation, code: ErrorCode, text: 
 
 function settle({ inspected }: Invocation, error: GatewayError, code: number | undefined): PlanOutcome {
   const { exchange, answerId } = inspected;
-  if (answerId === undefined || code === undefined) return { type: "settle", message: undefined };
+  if (answerId === undefined || code === undefined) {
+    return { type: "settle", message: undefined, dropped: error.code };
+  }
   const message = gatewayErrorMessage(exchange, answerId, error, code);
   const { http } = error.facts;
   return http === undefined ? { type: "settle", message } : { type: "settle", message, status: http };

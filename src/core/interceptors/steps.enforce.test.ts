@@ -79,7 +79,10 @@ describe("a block", () => {
 
   it("[SC-064] of a notification drops it, and is told", async () => {
     const { handle, sent, events } = createBench([doing(block({ reason: "noise" }))]);
-    expect(await handle(exchangeWith(notificationOf("notifications/message")))).toBe(noReply);
+    expect(await handle(exchangeWith(notificationOf("notifications/message")))).toEqual({
+      ...noReply,
+      dropped: "policy_denied",
+    });
     expect(sent).toEqual([]);
     expect(events).toMatchObject([{ action: "block", outcome: "blocked", reason: "noise", after: undefined }]);
   });
@@ -230,7 +233,7 @@ describe("a fault", () => {
 
   it("at a notification drops it, mocking one included", async () => {
     const { handle, sent, events } = createBench([doing(mock({ result: {} }))]);
-    expect(await handle(exchangeWith(notificationOf("x")))).toBe(noReply);
+    expect(await handle(exchangeWith(notificationOf("x")))).toEqual({ ...noReply, dropped: "internal" });
     expect(sent).toEqual([]);
     expect(events).toMatchObject([{ action: "fault", reason: "answered a message that needs no answer" }]);
   });

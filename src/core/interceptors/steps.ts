@@ -38,7 +38,7 @@ function ask(
 ): MaybePromise<InterceptorResult> {
   const ended = new Cancellation();
   try {
-    const answer = interceptor.onMessage(new View(inspected, ended));
+    const answer = interceptor.onMessage(viewOf(inspected, ended));
     if (!isPromise(answer)) return decided(answer);
     const outer = inspected.exchange.cancellation;
     return within(interceptor.timeoutMs, answer, { outer, ended }, setTimer);
@@ -72,10 +72,12 @@ async function within(
   return result;
 }
 
-/** Authors in plain JavaScript may forget to return an action. */
+/** Authors in plain JavaScript may forget to return an action, or its reason. */
 function decided(action: Action | undefined): InterceptorResult {
   const isAction = typeof action === "object" && action !== null && typeof action.type === "string";
-  return isAction ? { type: "action", action } : fault("returned no action");
+  if (!isAction) return fault("returned no action");
+  const hasReason = action.type !== "block" || typeof action.reason === "string";
+  return hasReason ? { type: "action", action } : fault("returned `block` without a reason; write block({ reason })");
 }
 
 function fault(problem: string, cause?: unknown): InterceptorResult {
@@ -83,48 +85,29 @@ function fault(problem: string, cause?: unknown): InterceptorResult {
 }
 
 /** What one interceptor sees: the shared message, and a signal of its own. */
-class View implements MessageView {
-  readonly #inspected: InspectedMessage;
-  readonly #ended: Cancellation;
-
-  constructor(inspected: InspectedMessage, ended: Cancellation) {
-    this.#inspected = inspected;
-    this.#ended = ended;
-  }
-
-  get exchange(): MessageView["exchange"] {
-    return this.#inspected.exchange;
-  }
-
-  get message(): MessageView["message"] {
-    return this.#inspected.message;
-  }
-
-  get metadata(): MessageView["metadata"] {
-    return this.#inspected.metadata;
-  }
-
-  get direction(): MessageView["direction"] {
-    return this.#inspected.direction;
-  }
-
-  get phase(): MessageView["phase"] {
-    return this.#inspected.phase;
-  }
-
-  get request(): MessageView["request"] {
-    return this.#inspected.request;
-  }
-
-  get signal(): AbortSignal {
-    return this.#ended.signal;
-  }
+function viewOf(inspected: InspectedMessage, ended: Cancellation): MessageView {
+  const { exchange, message, direction, phase, request } = inspected;
+  return {
+    exchange,
+    message,
+    direction,
+    phase,
+    request,
+    get metadata() {
+      return inspected.metadata;
+    },
+    get signal() {
+      return ended.signal;
+    },
+  };
 }
 
 /** How many decisions of one auditing interceptor may be pending before messages pass without one. */
 const maxPending = 1000;
 
-/** Creates the step of an interceptor in audit mode: every message passes at once, and decisions are only reported. */
+/**
+ * Creates the step of an interceptor in audit mode: every message passes immediately, and decisions are only reported.
+ */
 export function createAuditingStep(interceptor: MessageInterceptor, deps: InterceptorDeps): InterceptorStep {
   const { clock, setTimer, limits } = deps;
   let pending = 0;
@@ -221,7 +204,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, deps: Inter
   };
 }
 
-/** Waits so long, or until the exchange is cancelled; then resolves with the reason. */
+/** Waits this long, or until the exchange is cancelled; then resolves with the reason. */
 async function sleep(ms: number, exchange: Exchange, setTimer: SetTimer): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const stopTimer = setTimer(ms, () => resolve(undefined));

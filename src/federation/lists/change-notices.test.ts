@@ -81,6 +81,26 @@ describe("notices about changed lists", () => {
     expect(told).toEqual(["tools"]);
   });
 
+  it("are told once for changes within a quarter of a second, also to a client that has read nothing", async () => {
+    const { notices, time, told } = make();
+    const pass = async (ms: number): Promise<void> => {
+      await time.advance(ms);
+      await settled();
+    };
+    notices.changed("tools");
+    await pass(200);
+    notices.changed("tools");
+    await pass(49);
+    expect(told).toEqual([]);
+    await pass(1);
+    expect(told).toEqual(["tools"]);
+    await pass(1000);
+    expect(told).toEqual(["tools"]);
+    notices.changed("tools");
+    await pass(250);
+    expect(told).toEqual(["tools", "tools"]);
+  });
+
   it("are told to a client that has read nothing, or only a part", async () => {
     const { notices, told, change } = make();
     await change("tools");

@@ -4,7 +4,7 @@ import type { MaybePromise } from "../../lib/is-promise.ts";
 import type { CatalogueEntry } from "./catalogue-entries.ts";
 import { type ListFacts, listsOfCapability } from "../names/list-facts.ts";
 
-/** How long changes of several members are gathered. */
+/** How long changes of several members are collected. */
 const gatherMs = 250;
 
 export interface ChangeNoticesDeps {
@@ -57,7 +57,7 @@ export class ChangeNotices {
     );
   }
 
-  /** A member says that its list has changed, or has come or gone. */
+  /** The list of a member has changed, or the member has come or gone. */
   changed(capability: string): void {
     this.#changes++;
     if (this.#gathering.has(capability)) return;
@@ -79,7 +79,7 @@ export class ChangeNotices {
     if (this.#isClosed) return;
     const known = listsOfCapability(capability).filter(({ method }) => this.#known.has(method));
     const changed = await Promise.all(known.map((facts) => this.#hasChanged(facts)));
-    // Of a client that has read nothing it is not known what it has.
+    // The lists of a client that has not read them here are unknown.
     if (known.length === 0 || changed.includes(true)) this.#deps.tell(capability);
   }
 
@@ -91,7 +91,7 @@ export class ChangeNotices {
       const differences = differencesOf(before, now);
       return differences.length > 0 && (await this.#deps.isVisible(facts, differences));
     } catch {
-      // A list that cannot be read has changed for its reader.
+      // A list that cannot be read counts as changed.
       this.#known.delete(facts.method);
       return true;
     }

@@ -30,11 +30,12 @@ const page = (names: readonly string[], nextCursor?: string, more: object = {}):
   message: resultOf({ tools: names.map((name) => ({ name, inputSchema: {} })), nextCursor, ...more }),
 });
 
-/** A member that has these pages, with cursors that say nothing. */
-function paged(pages: readonly (readonly string[])[]): Answer {
+/** A member that has these pages, with cursors that say nothing, in some length. */
+function paged(pages: readonly (readonly string[])[], cursorLength = 0): Answer {
   return async (cursor) => {
     const index = cursor === undefined ? 0 : Number(cursor.slice(1));
-    return page(pages[index] ?? [], index + 1 < pages.length ? `c${index + 1}` : undefined);
+    const next = `c${String(index + 1).padStart(cursorLength - 1, "0")}`;
+    return page(pages[index] ?? [], index + 1 < pages.length ? next : undefined);
   };
 }
 
@@ -121,7 +122,8 @@ describe("a list of several servers", () => {
       fc.asyncProperty(catalogue, fc.integer({ min: 1, max: 12 }), fc.boolean(), async (sizes, size, isBare) => {
         let count = 0;
         const split = sizes.map((own) => own.map((length) => Array.from({ length }, () => `tool_${count++}`)));
-        const answers = Object.fromEntries(split.map((own, index) => [`m${index}`, paged(own)]));
+        // Some servers have cursors of several kilobytes.
+        const answers = Object.fromEntries(split.map((own, index) => [`m${index}`, paged(own, (index % 3) * 8192)]));
         const bare = Object.fromEntries(Object.keys(answers).map((name) => [name, { prefix: "" }]));
         const { filler } = make(answers, { page: size }, isBare ? bare : {});
         const read = await readPages(filler);
@@ -168,6 +170,12 @@ describe("a list of several servers", () => {
       "the server's cursor does not advance",
     ],
     [
+      "sends a cursor without end",
+      async () => page(["x"], "c".repeat(20_000)),
+      ["bad__x"],
+      "the server's cursor is longer than 16384 characters",
+    ],
+    [
       "refuses its own cursor",
       async (cursor) =>
         cursor === undefined
@@ -194,6 +202,27 @@ describe("a list of several servers", () => {
       expect(filled.degraded).toEqual([{ upstream: "bad", reason, since, stale: false }]);
       expect(filled.next).toBeUndefined();
     }
+  });
+
+  it.each<[string, Answer, number]>([
+    ["repeats its cursor", async () => page([], "same"), 2],
+    ["goes round in circles", async (cursor) => page([], cursor === "a" ? "b" : "a"), 3],
+    ["makes up cursors without end", async (cursor) => page([], `${cursor ?? ""}+`), 100],
+    ["makes up tools without end", async (cursor = "") => page([`t${cursor}`], `${cursor}+`), 100],
+  ])("asks a server that %s a bounded number of times, for each page and in all", async (_what, answer, most) => {
+    let asked = 0;
+    const bad: Answer = (cursor) => {
+      asked++;
+      return answer(cursor);
+    };
+    const { filler } = make({ bad, good: paged([["a"]]) });
+    await filler.fill(exchange, facts, undefined);
+    expect(asked).toBe(most);
+    asked = 0;
+    const pages = await readPages(filler);
+    expect(asked).toBeLessThanOrEqual(1001);
+    expect(pages.flatMap(shown).at(-1)).toBe("good__a");
+    expect(pages.at(-1)?.degraded).toMatchObject([{ upstream: "bad", reason: "the server's cursor does not advance" }]);
   });
 
   it("says since when it has lacked a server, until it is complete again", async () => {
@@ -241,12 +270,63 @@ describe("a list of several servers", () => {
     expect(await lookUp()).toBe(2 + 100);
   });
 
+  it("waits for the first server where nobody has answered yet, and no longer for the others", async () => {
+    const slow = Promise.withResolvers<Reply>();
+    const { filler, time } = make({ a: () => new Promise(() => {}), b: () => slow.promise, c: failing("down") });
+    let isFilled = false;
+    const filling = filler.fill(exchange, facts, undefined).finally(() => (isFilled = true));
+    await time.advance(10_000);
+    expect(isFilled).toBe(false);
+    slow.resolve(page(["x"]));
+    await time.advance(0);
+    const filled = await filling;
+    expect(shown(filled)).toEqual(["b__x"]);
+    expect(filled.degraded.map(({ upstream }) => upstream)).toEqual(["a", "c"]);
+  });
+
   it("waits for several slow servers as long as for one", async () => {
     const never: Answer = () => new Promise(() => {});
     const { filler, time } = make({ a: never, b: never, c: never, d: paged([["x"]]) });
     const filling = filler.fill(exchange, facts, undefined);
     await time.advance(3000);
     expect(shown(await filling)).toEqual(["d__x"]);
+    // They have been waited for; until they answer or fail, the next list goes on without them.
+    const second = filler.fill(exchange, facts, undefined);
+    await time.advance(0);
+    expect(shown(await second)).toEqual(["d__x"]);
+  });
+
+  it("asks the servers of a later page at once, and no more of them than the page has room for", async () => {
+    const waiting: { readonly name: string; readonly answer: () => void }[] = [];
+    const slow = (name: string): Answer => {
+      return async () =>
+        new Promise((resolve) => {
+          waiting.push({ name, answer: () => resolve(page(["x", "y"])) });
+        });
+    };
+    const names = ["a", "b", "c", "d", "e", "f"];
+    const { filler } = make(Object.fromEntries(names.map((name) => [name, slow(name)])), { page: 4 });
+    const askedAtOnce = async (place: FilledPage["next"]): Promise<readonly [string[], FilledPage]> => {
+      const filling = filler.fill(exchange, facts, place);
+      await settled();
+      const asked = waiting.splice(0);
+      for (const { answer } of asked) answer();
+      return [asked.map(({ name }) => name), await filling];
+    };
+    // Nothing is known of them yet.
+    const [all, first] = await askedAtOnce(undefined);
+    expect(all).toEqual(names);
+    const [second, rest] = await askedAtOnce(first.next);
+    expect(second).toEqual(["c", "d"]);
+    expect(shown(rest)).toEqual(["c__x", "c__y", "d__x", "d__y"]);
+    expect((await askedAtOnce(undefined))[0]).toEqual(["a", "b"]);
+  });
+
+  it("has cursors little longer than those of its servers", async () => {
+    const { filler } = make({ a: paged([["x"], ["y"]], 4096) }, { page: 1 });
+    const { next } = await filler.fill(exchange, facts, undefined);
+    if (next === undefined) throw new TypeError("no more pages");
+    expect(cursors.write(exchange, "tools/list", next).length).toBeLessThan(4096 * 1.4 + 200);
   });
 
   it("finds its place again where a server has forgotten its cursor", async () => {
@@ -345,6 +425,9 @@ describe("a list of several servers", () => {
     expect(await filler.fill(exchange, facts, undefined)).toMatchObject({ ttlMs: 2000, isPublic: true });
     const { filler: mixed } = make({ a: hints(5000, "public"), b: hints(9000, "private"), c: failing("down") });
     expect(await mixed.fill(exchange, facts, undefined)).toMatchObject({ ttlMs: 5000, isPublic: false });
+    // The server that it lacks may be back at any time.
+    const { filler: degraded } = make({ a: hints(60_000, "public"), b: failing("down") });
+    expect(await degraded.fill(exchange, facts, undefined)).toMatchObject({ ttlMs: 5000 });
   });
 
   it("goes on with the next server where the one of a cursor has been taken away", async () => {

@@ -1,18 +1,18 @@
 import type { Clock, Exchange, SetTimer } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { AdvertisedNames } from "../names/advertised-names.ts";
-import type { Catalogue, PageOutcome } from "./catalogue.ts";
+import type { Catalogue, PageOutcome, PageReading } from "./catalogue.ts";
 import type { CatalogueEntry } from "./catalogue-entries.ts";
 import type { ListPlace } from "./list-cursor.ts";
 import type { ListFacts } from "../names/list-facts.ts";
 import type { FederationOptions, ListingOptions, MemberOptions } from "../names/member-options.ts";
 import type { UriOwners } from "../names/uri-owners.ts";
 
-/** A member that a list lacks, or shows as it was earlier. */
+/** A member that a list lacks, or whose earlier list it shows. */
 export interface Degraded {
   readonly upstream: string;
   readonly reason: string;
-  /** When a list of this caller lacked it first, since it was last complete (ISO 8601). */
+  /** Since when lists of this caller have lacked it (ISO 8601). */
   readonly since: string;
   /** Whether its last list is shown instead. */
   readonly stale: boolean;
@@ -23,6 +23,8 @@ export interface FilledPage {
   readonly entries: readonly CatalogueEntry[];
   readonly next: ListPlace | undefined;
   readonly degraded: readonly Degraded[];
+  /** Members that were asked and failed. */
+  readonly failed: ReadonlySet<string>;
   /** Names that several servers have, so that none of them is offered. */
   readonly clashes: ReadonlySet<string>;
   /** How long all parts may be cached, and whether they are the same for everybody. */
@@ -34,21 +36,23 @@ export interface ListFillerDeps {
   readonly clock: Clock;
   readonly options: Pick<FederationOptions, "members" | "listing">;
   readonly names: AdvertisedNames;
-  readonly uris: Pick<UriOwners, "isShadowed">;
+  readonly uris: Pick<UriOwners, "isShadowed" | "learn" | "learnTemplate">;
   readonly setTimer: SetTimer;
-  /** Tells which names of a list the caller of an exchange gets. */
+  /** Selects the names of a list that the caller of an exchange gets. */
   readonly shownTo: (exchange: Exchange, facts: ListFacts) => (name: string) => boolean;
   /** What a member has listed to the caller of an exchange. */
   readonly catalogueOf: (member: MemberOptions, exchange: Exchange) => Catalogue;
 }
 
-/** Pages that are read of one member for one page of ours: empty ones must not hold up a request for ever. */
+/** Pages of one member that are read for one page of ours: empty ones must not delay a request for ever. */
 const maxPagesPerFill = 100;
-/** Pages of one member in all: a server whose cursors never end is left there. */
+/** Pages of one member in total: beyond this, a server whose cursors never end is not read on. */
 const maxPages = 1000;
+/** Clients carry a member's cursor inside ours, and the pages that are kept have it as their key. */
+const maxCursorLength = 16_384;
 /** How long a list that lacks a member may be cached. */
 const degradedTtlMs = 5000;
-/** How often the lists of a member are read to look up names that nobody knows: a caller can make up any number. */
+/** How often the lists of a member are read to look up unknown names, which a caller can make up. */
 const lookUpEveryMs = 5000;
 
 /** The reading of a list in which a name was looked up. */
@@ -66,14 +70,13 @@ interface Filling {
   readonly facts: ListFacts;
   readonly entries: CatalogueEntry[];
   readonly degraded: Degraded[];
+  readonly failed: Set<string>;
   readonly clashes: Set<string>;
   /** Members that answered with a list, and those that do not have such lists. */
   readonly answered: Set<string>;
   absent: number;
-  /** First pages that were asked for at once, so that several slow members take the time of one. */
-  readonly firstPages: Map<string, Promise<PageOutcome>>;
-  /** Monotonic milliseconds until which first pages are waited for. */
-  readonly deadline: number;
+  /** First pages that were requested in parallel, so that several slow members take the time of one. */
+  readonly firstPages: Map<string, PageReading>;
   ttlMs: number;
   isPublic: boolean;
 }
@@ -109,21 +112,20 @@ export class ListFiller {
       facts,
       entries: [],
       degraded: [],
+      failed: new Set(),
       clashes: new Set(),
       answered: new Set(),
       absent: 0,
       firstPages: new Map(),
-      deadline: this.#deps.clock.now() + this.#listing.wait,
       ttlMs: Number.MAX_SAFE_INTEGER,
       isPublic: true,
     };
-    if (place === undefined) {
-      for (const member of this.#members)
-        filling.firstPages.set(member.name, this.#deps.catalogueOf(member, exchange).read(exchange, facts, undefined));
-    }
-    if (facts.named !== undefined) await this.#readAll(exchange, facts, this.#deps.names.unlisted(facts.named));
     let next: ListPlace | undefined = this.#placeIn(place);
+    if (next.cursor === undefined) this.#askFirstPages(filling, next.index);
+    if (place === undefined) await this.#firstAnswer(filling);
+    if (facts.named !== undefined) await this.#readAll(exchange, facts, this.#deps.names.unlisted(facts.named));
     for (let index = next.index; index < this.#members.length; index++) {
+      if (next === undefined) this.#askFirstPages(filling, index);
       next = await this.#takeFrom(filling, next ?? this.#startOf(index));
       if (next !== undefined) break;
       if (index + 1 < this.#members.length && filling.entries.length >= this.#listing.page) {
@@ -133,9 +135,39 @@ export class ListFiller {
     }
     this.#noteComplete(filling);
     this.#checkMissing(filling, place === undefined);
-    const { entries, degraded, clashes, ttlMs, isPublic } = filling;
+    const { entries, degraded, failed, clashes, ttlMs, isPublic } = filling;
     const cacheMs = degraded.length === 0 ? ttlMs : Math.min(ttlMs, degradedTtlMs);
-    return { entries, next, degraded, clashes, ttlMs: cacheMs === Number.MAX_SAFE_INTEGER ? 0 : cacheMs, isPublic };
+    const usableMs = cacheMs === Number.MAX_SAFE_INTEGER ? 0 : cacheMs;
+    return { entries, next, degraded, failed, clashes, ttlMs: usableMs, isPublic };
+  }
+
+  /**
+   * Asks members from a place on for their first pages, unless they were asked before: as many as this page has room for,
+   * as far as their last lists tell.
+   */
+  #askFirstPages({ exchange, facts, firstPages, entries }: Filling, from: number): void {
+    if (firstPages.has(this.#members[from]?.name ?? "")) return;
+    let room = this.#listing.page - entries.length;
+    for (const member of this.#members.slice(from)) {
+      if (room <= 0) return;
+      const catalogue = this.#deps.catalogueOf(member, exchange);
+      const last = catalogue.recall(facts, undefined, Number.POSITIVE_INFINITY);
+      firstPages.set(member.name, catalogue.read(exchange, facts, undefined));
+      room -= last?.type === "page" ? last.page.entries.length : 0;
+    }
+  }
+
+  /**
+   * Waits until somebody has answered, or everybody failed, if no list of anybody is remembered. While the processes of
+   * all servers are starting, an error would be all that there is to say after `wait`.
+   */
+  async #firstAnswer({ exchange, facts, firstPages }: Filling): Promise<void> {
+    const catalogues = this.#members.map((member) => this.#deps.catalogueOf(member, exchange));
+    if (catalogues.some((catalogue) => catalogue.recall(facts, undefined, this.#listing.stale) !== undefined)) return;
+    const answers = [...firstPages.values()].map(async ({ outcome }) => {
+      if ((await outcome).type !== "page") throw new Error("no list");
+    });
+    await Promise.any(answers).catch(() => {});
   }
 
   /** A page as the member has it now, or what is remembered of it if that takes too long. */
@@ -143,22 +175,33 @@ export class ListFiller {
     const { exchange, facts } = filling;
     const catalogue = this.#deps.catalogueOf(member, exchange);
     const first = cursor === undefined ? filling.firstPages.get(member.name) : undefined;
-    const waitMs = first === undefined ? this.#listing.wait : Math.max(0, filling.deadline - this.#deps.clock.now());
-    const outcome = await this.#within(waitMs, first ?? catalogue.read(exchange, facts, cursor));
+    const outcome = await this.#inTime(first ?? catalogue.read(exchange, facts, cursor));
+    this.#learnUris(member, facts, outcome);
     if (outcome.type !== "failed") return outcome;
+    filling.failed.add(member.name);
     const known = catalogue.recall(facts, cursor, this.#listing.stale);
     this.#note(filling, member, outcome.reason, known !== undefined);
     return known ?? outcome;
   }
 
-  #within(ms: number, reading: Promise<PageOutcome>): Promise<PageOutcome> {
+  /** Remembers the owner of each URI of a page, also of a cached one: a change may have been reported since. */
+  #learnUris({ name: member, uris }: MemberOptions, { key }: ListFacts, outcome: PageOutcome): void {
+    // A prefix already names the owner of a URI.
+    if (outcome.type !== "page" || uris === "prefix") return;
+    const { entries } = outcome.page;
+    if (key === "uri") for (const { name } of entries) this.#deps.uris.learn(member, name);
+    if (key === "uriTemplate") for (const { name } of entries) this.#deps.uris.learnTemplate(member, name);
+  }
+
+  /** The outcome of a read. A hanging server delays only one list, not every list that asks meanwhile. */
+  #inTime({ outcome, since }: PageReading): Promise<PageOutcome> {
     return new Promise((resolve) => {
-      const stop = this.#deps.setTimer(ms, () => {
+      const stop = this.#deps.setTimer(Math.max(0, since + this.#listing.wait - this.#deps.clock.now()), () => {
         resolve({ type: "failed", reason: "the server did not answer in time" });
       });
-      void reading.then((outcome) => {
+      void outcome.then((known) => {
         stop();
-        resolve(outcome);
+        resolve(known);
       });
     });
   }
@@ -167,7 +210,8 @@ export class ListFiller {
     const { exchange, facts } = filling;
     const { named } = facts;
     const isShown = this.#deps.shownTo(exchange, facts);
-    // A URI is read at the first member that lists it, so only its entry is offered: rules about it judge no other.
+    // A URI is read at the first member that lists it, so only its entry is offered, and rules about the URI apply to
+    // no other.
     if (facts.capability === "resources")
       return entries.filter(
         ({ name, advertised }) =>
@@ -218,7 +262,7 @@ export class ListFiller {
       const { page } = outcome;
       filling.ttlMs = Math.min(filling.ttlMs, page.ttlMs);
       filling.isPublic &&= page.isPublic;
-      // A server that repeats itself under new cursors would go on for ever.
+      // A server that repeats itself under new cursors would never end.
       const isRepeated = page.entries.length > 0 && page.entries.every(({ name }) => seen.has(name));
       if (isRepeated && page.next !== undefined) return this.#stuck(filling, member);
       for (const { name } of page.entries) seen.add(name);
@@ -236,6 +280,8 @@ export class ListFiller {
         if (isComplete) this.#deps.names.learn(member, facts.named, seen);
         return undefined;
       }
+      if (page.next.length > maxCursorLength)
+        return this.#stuck(filling, member, `the server's cursor is longer than ${maxCursorLength} characters`);
       if (page.next === place.cursor || cursors.has(page.next) || place.pages >= maxPages)
         return this.#stuck(filling, member);
       cursors.add(page.next);
@@ -243,8 +289,8 @@ export class ListFiller {
     }
   }
 
-  #stuck(filling: Filling, member: MemberOptions): undefined {
-    this.#note(filling, member, "the server's cursor does not advance");
+  #stuck(filling: Filling, member: MemberOptions, reason = "the server's cursor does not advance"): undefined {
+    this.#note(filling, member, reason);
   }
 
   #checkMissing({ facts, degraded, answered, absent }: Filling, isFirst: boolean): void {
@@ -306,11 +352,12 @@ export class ListFiller {
     const cursors = new Set<string>();
     let cursor: string | undefined;
     while (cursors.size < maxPagesPerFill) {
-      const outcome = await this.#within(this.#listing.wait, catalogue.read(exchange, facts, cursor));
+      const outcome = await this.#inTime(catalogue.read(exchange, facts, cursor));
+      this.#learnUris(member, facts, outcome);
       if (outcome.type === "failed" || outcome.type === "bad-cursor") return;
       if (outcome.type === "page") listed.push(...outcome.page.entries.map(({ name }) => name));
       const next = outcome.type === "page" ? outcome.page.next : undefined;
-      if (next === undefined || cursors.has(next)) {
+      if (next === undefined || cursors.has(next) || next.length > maxCursorLength) {
         if (facts.named !== undefined) this.#deps.names.learn(member, facts.named, listed);
         return;
       }

@@ -29,14 +29,19 @@ describe("advertised names", () => {
 
   it("leads every offered name back to its server and its own name, whatever the names are", () => {
     const members = [gh, notes, bare];
-    const names = fc.string({ minLength: 1, maxLength: 150 });
+    const text = { minLength: 1, maxLength: 150 };
+    const names = fc.oneof(fc.string(text), fc.string({ ...text, unit: "binary" }));
     fc.assert(
       fc.property(fc.constantFrom(...members), fc.constantFrom(...kinds), names, (from, kind, name) => {
         const table = namesOf(...members);
         const advertised = table.advertise(from, kind, name);
         if (advertised === undefined) return;
         expect(advertised.length).toBeLessThanOrEqual(64);
-        expect(table.resolve(kind, advertised)).toEqual({ type: "target", target: { member: from.name, name } });
+        expect(advertised.isWellFormed()).toBe(true);
+        const json = name === advertised ? undefined : Buffer.from(JSON.stringify(name));
+        const expected = { type: "target", target: { member: from.name, name, json } };
+        // Also where it is remembered from the first time.
+        for (const _time of [1, 2]) expect(table.resolve(kind, advertised)).toEqual(expected);
       }),
     );
   });
@@ -61,7 +66,7 @@ describe("advertised names", () => {
     expect(cut).toHaveLength(64);
     const imitation = cut.slice("gh__".length);
     expect(table.advertise(gh, "tool", imitation)).not.toBe(cut);
-    expect(table.resolve("tool", cut)).toEqual({ type: "target", target: { member: "github", name: long } });
+    expect(table.resolve("tool", cut)).toMatchObject({ type: "target", target: { member: "github", name: long } });
   });
 
   it("asks for the list of a server before it knows what a cut name stands for", () => {
@@ -96,6 +101,11 @@ describe("advertised names", () => {
     expect(table.advertise(some, "prompt", "delete_repo")).toBe("github__delete_repo");
   });
 
+  it("does not offer an empty name, which would look like a prefix alone", () => {
+    for (const from of [gh, bare])
+      for (const kind of kinds) expect(namesOf(gh, bare).advertise(from, kind, "")).toBeUndefined();
+  });
+
   it("knows nothing of names without a server", () => {
     for (const name of ["x", "__x", "nobody__x", "gh_x", "GH__x", "", "gh__"])
       expect(namesOf(gh, notes).resolve("tool", name)).toEqual({ type: "unknown" });
@@ -111,7 +121,10 @@ describe("advertised names", () => {
     expect(table.advertise(gh, "tool", "a")).toBe("notes__b");
     expect(table.advertise(notes, "tool", "b")).toBeUndefined();
     expect(table.resolve("tool", "notes__b")).toMatchObject({ target: { member: "github", name: "a" } });
-    for (const gone of ["gh__a", "gh__c"]) expect(table.resolve("tool", gone)).toEqual({ type: "unknown" });
+    // What prompts have these names for says nothing about tools.
+    for (const kind of ["prompt", "tool"] as const)
+      for (const gone of ["gh__a", "gh__c"])
+        expect(table.resolve(kind, gone)).toMatchObject({ type: kind === "tool" ? "unknown" : "target" });
     // Prompts have names of their own.
     expect(table.advertise(notes, "prompt", "b")).toBe("notes__b");
   });

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { cutName, isCutForm } from "../../lib/cut-name.ts";
-import { createGlobTest } from "../../lib/glob.ts";
+import { cutName, isCutForm } from "../../lib/text/cut-name.ts";
+import { createGlobTest } from "../../lib/text/glob.ts";
 import type { FederationOptions, MemberOptions } from "./member-options.ts";
 import type { ToolOverride } from "./tool-overrides.ts";
 
-/** What has a name of the server's choice; resources have URIs. */
+/** The kinds of things with a name; resources have URIs. */
 export type NamedKind = "tool" | "prompt";
 
 /** What a name that clients use stands for. */
@@ -14,6 +14,8 @@ export interface Target {
   readonly member: string;
   /** The name as the server writes it. */
   readonly name: string;
+  /** The JSON text of that name, where clients use another one. */
+  readonly json?: Buffer | undefined;
 }
 
 /**
@@ -28,11 +30,13 @@ export type Resolution =
 const unknown: Resolution = { type: "unknown" };
 /** How many cut names are remembered; the lists bring back what is forgotten. */
 const maxCutNames = 100_000;
+/** How many names are kept with what they stand for. */
+const maxResolved = 10_000;
 
 /**
- * The names under which a federation offers what its members have. A name is a pure function of the configuration and of
- * (member, name): no other server, and no list, can change what a name means, so nobody gets a rule that was written for
- * another tool.
+ * The names under which a federation offers what its members have. A name is a pure function of the configuration and
+ * of (member, name): no other server, and no list, can change what a name means, so no rule applies to a tool that it
+ * was not written for.
  */
 export class AdvertisedNames {
   readonly #members: readonly MemberOptions[];
@@ -45,6 +49,11 @@ export class AdvertisedNames {
   readonly #isAllowed: ReadonlyMap<string, (tool: string) => boolean>;
   /** Cut names that were seen in lists, with what they stand for. Two that come out equal stand for nothing. */
   readonly #cut = new BoundedMap<string, Target | "clash">(maxCutNames);
+  /** Names that stand for the same as long as this configuration lasts. Needed by bench federation: "call of a". */
+  readonly #resolved = {
+    tool: new BoundedMap<string, Resolution>(maxResolved),
+    prompt: new BoundedMap<string, Resolution>(maxResolved),
+  } as const;
   /** The names of members with bare names, as their last complete lists have them. */
   readonly #listed = new Map<string, ReadonlySet<string>>();
 
@@ -61,7 +70,7 @@ export class AdvertisedNames {
     this.#isAllowed = new Map(members.map(({ name, allowedTools }) => [name, createGlobTest(allowedTools)]));
   }
 
-  /** How a tool is offered otherwise than its server says, by the name that clients see. */
+  /** The override of a tool, by the name that clients see. */
   overrideOf(advertised: string): ToolOverride | undefined {
     return this.#overrides.get(this.#renamed.get(advertised) ?? advertised);
   }
@@ -77,7 +86,8 @@ export class AdvertisedNames {
   }
 
   #plainName(member: MemberOptions, kind: NamedKind, name: string): string | undefined {
-    if (!this.#isOffered(member, kind, name)) return undefined;
+    // An empty name would look like a prefix alone, and lead nowhere.
+    if (name === "" || !this.#isOffered(member, kind, name)) return undefined;
     const full = member.prefix === "" ? name : `${member.prefix}${this.#separator}${name}`;
     // A bare name must not look like one of another member, whether or not that has such a tool today.
     if (member.prefix === "" && this.#ownerByPrefix(name) !== undefined) return undefined;
@@ -85,7 +95,7 @@ export class AdvertisedNames {
     const cut = cutName(full, this.#maxLength, digestOf(member.name, name));
     const known = this.#cut.get(`${kind} ${cut}`);
     const isSame = known === undefined || (known !== "clash" && known.member === member.name && known.name === name);
-    if (known === undefined) this.#cut.set(`${kind} ${cut}`, { member: member.name, name });
+    if (known === undefined) this.#cut.set(`${kind} ${cut}`, targetOf(member, name, cut));
     else if (!isSame) this.#cut.set(`${kind} ${cut}`, "clash");
     return cut;
   }
@@ -97,9 +107,11 @@ export class AdvertisedNames {
 
   /** Whether several members advertise this name, so that it stands for nothing. */
   isClash(kind: NamedKind, advertised: string): boolean {
-    if (this.#cut.get(`${kind} ${advertised}`) === "clash") return true;
-    if (this.#bare.length < 2 || this.#ownerByPrefix(advertised) !== undefined) return false;
-    return this.#bareOwners(kind, advertised).length > 1;
+    // An override does not resolve a clash of names.
+    const plain = (kind === "tool" ? this.#renamed.get(advertised) : undefined) ?? advertised;
+    if (this.#cut.get(`${kind} ${plain}`) === "clash") return true;
+    if (this.#bare.length < 2 || this.#ownerByPrefix(plain) !== undefined) return false;
+    return this.#bareOwners(kind, plain).length > 1;
   }
 
   /** Members whose lists are needed before any bare name stands for something. */
@@ -110,38 +122,46 @@ export class AdvertisedNames {
 
   /** What a name stands for. */
   resolve(kind: NamedKind, advertised: string): Resolution {
+    return this.#resolved[kind].get(advertised) ?? this.#resolveAnew(kind, advertised);
+  }
+
+  #resolveAnew(kind: NamedKind, advertised: string): Resolution {
     if (kind !== "tool" || this.#overrides.size === 0) return this.#resolvePlain(kind, advertised);
     const plain = this.#renamed.get(advertised);
-    if (plain !== undefined) return this.#resolvePlain(kind, plain);
+    if (plain !== undefined) return this.#resolvePlain(kind, plain, advertised);
     const override = this.#overrides.get(advertised);
     const isGone = override?.hide === true || (override?.name !== undefined && override.name !== advertised);
     return isGone ? unknown : this.#resolvePlain(kind, advertised);
   }
 
-  #resolvePlain(kind: NamedKind, advertised: string): Resolution {
-    const owner = this.#ownerByPrefix(advertised);
-    if (owner === undefined) return this.#resolveBare(kind, advertised);
-    if (this.#isCut(advertised)) return this.#resolveCut(kind, advertised, [owner.name]);
-    const name = advertised.slice(owner.prefix.length + this.#separator.length);
-    return this.#targetOf(owner, kind, name);
+  /** What a name stands for that no override has changed; `advertised` is the one that clients use. */
+  #resolvePlain(kind: NamedKind, plain: string, advertised = plain): Resolution {
+    const owner = this.#ownerByPrefix(plain);
+    if (owner === undefined) return this.#resolveBare(kind, plain, advertised);
+    if (this.#isCut(plain)) return this.#resolveCut(kind, plain, [owner.name]);
+    const name = plain.slice(owner.prefix.length + this.#separator.length);
+    const resolution = this.#targetOf(owner, kind, name, advertised);
+    // Neither lists nor other servers can change it, and it is short.
+    if (resolution.type === "target") this.#resolved[kind].set(advertised, resolution);
+    return resolution;
   }
 
-  #resolveBare(kind: NamedKind, advertised: string): Resolution {
+  #resolveBare(kind: NamedKind, plain: string, advertised: string): Resolution {
     const [only, another] = this.#bare;
     if (only === undefined) return unknown;
-    if (this.#isCut(advertised)) {
+    if (this.#isCut(plain)) {
       return this.#resolveCut(
         kind,
-        advertised,
+        plain,
         this.#bare.map(({ name }) => name),
       );
     }
-    if (another === undefined) return this.#targetOf(only, kind, advertised);
+    if (another === undefined) return this.#targetOf(only, kind, plain, advertised);
     const unlisted = this.unlisted(kind);
     if (unlisted.length > 0) return { type: "unlisted", members: unlisted };
-    const [owner, second] = this.#bareOwners(kind, advertised);
+    const [owner, second] = this.#bareOwners(kind, plain);
     if (owner === undefined) return { type: "unlisted", members: this.#bare.map(({ name }) => name) };
-    return second === undefined ? this.#targetOf(owner, kind, advertised) : unknown;
+    return second === undefined ? this.#targetOf(owner, kind, plain, advertised) : unknown;
   }
 
   #resolveCut(kind: NamedKind, advertised: string, members: readonly string[]): Resolution {
@@ -150,9 +170,9 @@ export class AdvertisedNames {
     return target === undefined ? { type: "unlisted", members } : { type: "target", target };
   }
 
-  #targetOf(member: MemberOptions, kind: NamedKind, name: string): Resolution {
+  #targetOf(member: MemberOptions, kind: NamedKind, name: string, advertised: string): Resolution {
     if (name === "" || !this.#isOffered(member, kind, name)) return unknown;
-    return { type: "target", target: { member: member.name, name } };
+    return { type: "target", target: targetOf(member, name, advertised) };
   }
 
   #bareOwners(kind: NamedKind, name: string): readonly MemberOptions[] {
@@ -174,6 +194,10 @@ export class AdvertisedNames {
   #isCut(full: string): boolean {
     return full.length > this.#maxLength || (full.length === this.#maxLength && isCutForm(full));
   }
+}
+
+function targetOf(member: MemberOptions, name: string, advertised: string): Target {
+  return { member: member.name, name, json: name === advertised ? undefined : Buffer.from(JSON.stringify(name)) };
 }
 
 function digestOf(member: string, name: string): Buffer {

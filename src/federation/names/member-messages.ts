@@ -3,22 +3,23 @@ import type { Exchange } from "../../core/exchange.ts";
 import { withReplacements } from "../../core/synthesize.ts";
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { changeMembers, setAt } from "../../protocol/json/edit.ts";
 import { type MemberName, spanOf } from "../../protocol/json/outline.ts";
-import { memberString, memberValue } from "../../protocol/json/read.ts";
-import { type Message, replaceIds, type RequestMessage } from "../../protocol/message.ts";
+import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
+import { type Message, replaceValue, type RequestMessage } from "../../protocol/message.ts";
 import type { MemberOptions } from "./member-options.ts";
 
 /** The same message with another string in a member; the outline moves along instead of being scanned again. */
 export function withString<Kind extends Message>(message: Kind, name: MemberName, value: string): Kind {
-  // The value is one JSON string, as an id may be.
-  return replaceIds(message, [{ name, id: { key: "", json: JSON.stringify(value) } }]);
+  return replaceValue(message, name, Buffer.from(JSON.stringify(value)));
 }
 
-/** The same message with another value in a member. */
-export function withValue<Kind extends Message>(message: Kind, name: MemberName, value: unknown): Kind {
-  const span = spanOf(message.outline, name);
+/** The same message with another string in an object that it holds; what others wrote beside it stays as it is. */
+function withText<Kind extends Message>(message: Kind, holder: MemberName, member: string, text: string): Kind {
+  const span = spanOf(message.outline, holder);
   if (span === undefined) return message;
-  return withReplacements(message, [{ span, bytes: Buffer.from(JSON.stringify(value)) }]);
+  const changed = changeMembers(message.bytes, span, new Map([[member, JSON.stringify(text)]]));
+  return withReplacements(message, [{ span, bytes: changed }]);
 }
 
 /** The task id that clients see. It leads every process to the member, and is the same whenever the task is named. */
@@ -37,12 +38,12 @@ const relatedTask = "io.modelcontextprotocol/related-task";
 /** The message with the task ids that clients see. */
 export function withAdvertisedTasks<Kind extends Message>(message: Kind, member: string): Kind {
   let changed = message;
-  const shown = (id: unknown): unknown => (typeof id === "string" ? advertisedTask(member, id) : id);
   const holders = ["result.task", `result._meta.${relatedTask}`, `params._meta.${relatedTask}`] as const;
   for (const holder of holders) {
     if (spanOf(changed.outline, holder) === undefined) continue;
     const value: unknown = memberValue(changed, holder);
-    if (isObject(value)) changed = withValue(changed, holder, { ...value, taskId: shown(value["taskId"]) });
+    const id: unknown = isObject(value) ? value["taskId"] : undefined;
+    if (typeof id === "string") changed = withText(changed, holder, "taskId", advertisedTask(member, id));
   }
   for (const name of ["result.taskId", "params.taskId"] as const) {
     const id = memberString(changed, name);
@@ -51,11 +52,11 @@ export function withAdvertisedTasks<Kind extends Message>(message: Kind, member:
   return changed;
 }
 
-/** A completion request with the name or URI as the member writes it. */
+/** A completion request with the member's own name or URI. */
 export function withReference(message: RequestMessage, name: string): RequestMessage {
   const reference: unknown = memberValue(message, "params.ref");
   if (!isObject(reference) || reference["type"] !== "ref/prompt") return message;
-  return withValue(message, "params.ref", { ...reference, name });
+  return withText(message, "params.ref", "name", name);
 }
 
 /** A log message whose logger says which member writes. */
@@ -63,37 +64,44 @@ export function withLogger(message: Message, { name }: MemberOptions): Message {
   const params: unknown = memberValue(message, "params");
   if (!isObject(params)) return message;
   const logger = typeof params["logger"] === "string" ? `${name}/${params["logger"]}` : name;
-  return withValue(message, "params", { ...params, logger });
+  return withText(message, "params", "logger", logger);
 }
 
-/** A question of a member that says who asks: MCP, Elicitation, wants clients to show which server it is. */
+/** A question of a member that names the member, because clients should show which server asks (MCP, Elicitation). */
 export function withAsker<Kind extends Message>(message: Kind, method: string, { title }: MemberOptions): Kind {
   if (method !== "elicitation/create") return message;
   const params: unknown = memberValue(message, "params");
   if (!isObject(params) || typeof params["message"] !== "string") return message;
-  return withValue(message, "params", { ...params, message: `${title}: ${params["message"]}` });
+  return withText(message, "params", "message", `${title}: ${params["message"]}`);
 }
 
 /** A result that asks for input, with who asks. */
 function withAskers(message: Message, { title }: MemberOptions): Message {
   const requests: unknown = memberValue(message, "result.inputRequests");
-  if (!isObject(requests)) return message;
-  const named = Object.entries(requests).map(([key, request]) => {
+  const span = spanOf(message.outline, "result.inputRequests");
+  if (!isObject(requests) || span === undefined) return message;
+  let bytes = message.bytes.subarray(span.start, span.end);
+  for (const [key, request] of Object.entries(requests)) {
     const params: unknown = isObject(request) ? request["params"] : undefined;
     const isElicitation = isObject(request) && request["method"] === "elicitation/create";
-    if (!isElicitation || !isObject(params) || typeof params["message"] !== "string") return [key, request];
-    return [key, { ...request, params: { ...params, message: `${title}: ${params["message"]}` } }];
-  });
-  return withValue(message, "result.inputRequests", Object.fromEntries(named));
+    if (!isElicitation || !isObject(params) || typeof params["message"] !== "string") continue;
+    const text = JSON.stringify(`${title}: ${params["message"]}`);
+    const edited = setAt(bytes, pointerTo([key, "params", "message"]), text);
+    if (edited.ok) ({ bytes } = edited);
+  }
+  return withReplacements(message, [{ span, bytes }]);
 }
 
 /** Binds the state of a call that waits for input to its member, route and caller. */
 export interface RequestStates {
-  /** A result as clients get it. Where its questions were questions before, they say already who asks. */
+  /** A result as clients get it. Questions that a bridge made from requests already name the member. */
   seal(exchange: Exchange, member: MemberOptions, message: Message, saysAsker: boolean): Message;
   /** A retry as the member gets it. Throws if the state is of another member or caller. */
   open(exchange: Exchange, member: MemberOptions, message: RequestMessage): RequestMessage;
-  /** The member's own state in one that a caller sent; undefined if it is of none of these members, or of another caller. */
+  /**
+   * The member's state inside one that a caller sent; undefined if it belongs to none of these members, or to another
+   * caller.
+   */
   ownState(
     caller: Pick<Exchange, "route" | "principal">,
     members: readonly MemberOptions[],

@@ -1,11 +1,11 @@
-import { isObject } from "../../lib/is-object.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
-import { memberValue } from "../../protocol/json/read.ts";
+import { withReplacements } from "../../core/synthesize.ts";
+import { type Replacement, splice } from "../../protocol/json/edit.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
+import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { withValue } from "./member-messages.ts";
 import type { MemberOptions } from "./member-options.ts";
 
-/** What stands between a prefix and a URI; schemes may have it. */
+/** The separator between prefix and URI, which is allowed in schemes. */
 const separator = "+";
 /** Pages of MCP Apps keep their scheme, by which clients know them. */
 const pages = "ui://";
@@ -38,16 +38,16 @@ export function withOwnUris<Kind extends Message>(message: Kind, member: MemberO
 
 type Rewrite = (uri: string) => string;
 
+/** Only URIs change: everything beside them stays as it was written. */
 function withUris<Kind extends Message>(message: Kind, rewrite: Rewrite): Kind {
-  let changed = message;
+  const { bytes, outline } = message;
+  const found: Replacement[] = [];
   // Of an error only its data, which say what was not found.
   for (const part of ["params", "result", "error.data"] as const) {
-    if (spanOf(changed.outline, part) === undefined) continue;
-    const before: unknown = memberValue(changed, part);
-    const after = rewriteUris(before, rewrite);
-    if (after !== before) changed = withValue(changed, part, after);
+    const span = spanOf(outline, part);
+    if (span !== undefined) collect(bytes, span, rewrite, found);
   }
-  return changed;
+  return found.length === 0 ? message : withReplacements(message, found);
 }
 
 /** Members that hold the URI of a resource. */
@@ -55,8 +55,8 @@ const uriMembers: ReadonlySet<string> = new Set(["uri", "uriTemplate", "resource
 /** Members that hold a list of them. */
 const uriLists: ReadonlySet<string> = new Set(["resourceSubscriptions"]);
 /**
- * Members that lead there. What is the business of servers and their callers is not among them: arguments, structured
- * content, schemas and logged data, and `roots`, which are the client's.
+ * Members that lead there. Not the content that belongs to servers and callers: arguments, structured content, schemas,
+ * logged data and the client's `roots`.
  */
 const leading: ReadonlySet<string> = new Set([
   "content",
@@ -73,27 +73,37 @@ const leading: ReadonlySet<string> = new Set([
   "params",
   // Of a task.
   "result",
+  // Of the Skills extension.
+  "skills",
+  "skill",
 ]);
-/** Members whose members have names of their own that lead there. */
+/** Members with arbitrary member names that lead there. */
 const leadingMaps: ReadonlySet<string> = new Set(["inputRequests", "inputResponses"]);
 
-/** The same value with other URIs of resources; the value itself if it has none. */
-export function rewriteUris(value: unknown, rewrite: Rewrite): unknown {
-  if (Array.isArray(value)) {
-    const items = value.map((item) => rewriteUris(item, rewrite));
-    return items.some((item, index) => item !== value[index]) ? items : value;
-  }
-  if (!isObject(value)) return value;
-  const entries = Object.entries(value).map(([name, inner]) => [name, rewriteMember(name, inner, rewrite)] as const);
-  return entries.some(([name, inner]) => inner !== value[name]) ? Object.fromEntries(entries) : value;
+/** The JSON text of a value with other URIs of resources. */
+export function rewriteUris(bytes: Buffer, value: Span, rewrite: Rewrite): Buffer {
+  const found: Replacement[] = [];
+  collect(bytes, value, rewrite, found);
+  return splice(bytes, value, found);
 }
 
-function rewriteMember(name: string, value: unknown, rewrite: Rewrite): unknown {
-  if (uriMembers.has(name)) return typeof value === "string" ? rewrite(value) : value;
-  if (uriLists.has(name) && Array.isArray(value))
-    return value.map((uri: unknown) => (typeof uri === "string" ? rewrite(uri) : uri));
-  if (leading.has(name)) return rewriteUris(value, rewrite);
-  if (leadingMaps.has(name) && isObject(value))
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, rewriteUris(inner, rewrite)]));
-  return value;
+function collect(bytes: Buffer, value: Span, rewrite: Rewrite, found: Replacement[]): void {
+  const type = typeAt(bytes, value.start);
+  if (type === "array") for (const item of elementsOf(bytes, value)) collect(bytes, item, rewrite, found);
+  if (type !== "object") return;
+  for (const { name, value: inner } of membersOf(bytes, value)) {
+    if (uriMembers.has(name)) collectUri(bytes, inner, rewrite, found);
+    else if (leading.has(name)) collect(bytes, inner, rewrite, found);
+    else if (uriLists.has(name) && typeAt(bytes, inner.start) === "array")
+      for (const uri of elementsOf(bytes, inner)) collectUri(bytes, uri, rewrite, found);
+    else if (leadingMaps.has(name) && typeAt(bytes, inner.start) === "object")
+      for (const { value: one } of membersOf(bytes, inner)) collect(bytes, one, rewrite, found);
+  }
+}
+
+function collectUri(bytes: Buffer, span: Span, rewrite: Rewrite, found: Replacement[]): void {
+  if (typeAt(bytes, span.start) !== "string") return;
+  const uri = decodeString(bytes, span.start, span.end);
+  const rewritten = rewrite(uri);
+  if (rewritten !== uri) found.push({ span, bytes: Buffer.from(JSON.stringify(rewritten)) });
 }

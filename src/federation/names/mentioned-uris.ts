@@ -15,7 +15,7 @@ const slots = [slotOf("result.content"), slotOf("result.messages"), slotOf("resu
 export function mentionedUris(message: Message): readonly string[] {
   const { bytes, outline } = message;
   if (slots.every((slot) => (outline.spans[slot] ?? -1) < 0)) return none;
-  if (!bytes.subarray(outline.start, outline.end).includes(marker)) return none;
+  if (!bytes.includes(marker, outline.start)) return none;
   const uris: string[] = [];
   collect(memberValue(message, "result"), uris);
   return uris;

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 import type { Exchange } from "../../core/exchange.ts";
 import { withMessage } from "../../core/exchange.ts";
 import { synthesizeRequest } from "../../core/synthesize.ts";
@@ -21,7 +23,7 @@ export interface ToolOverride {
 
 /** How an argument of a tool is offered and filled. */
 export interface ArgumentOverride {
-  /** The JSON text of the value that every call gets. Throws if there is none. */
+  /** The JSON text of the value that every call gets. Throws if it has no value. */
   readonly fixed?: ((exchange: Exchange) => string) | undefined;
   /** The value of calls without the argument. */
   readonly default?: unknown;
@@ -32,10 +34,10 @@ export interface ArgumentOverride {
   readonly enum?: readonly unknown[] | undefined;
 }
 
-type JsonObject = Readonly<Record<string, unknown>>;
+type UnknownRecord = Readonly<Record<string, unknown>>;
 
 /** The tool as clients see it. */
-export function overrideDefinition(tool: JsonObject, override: ToolOverride): JsonObject {
+export function overrideDefinition(tool: UnknownRecord, override: ToolOverride): UnknownRecord {
   const { title, description, annotations, arguments: args } = override;
   const own = isObject(tool["annotations"]) ? tool["annotations"] : {};
   return {
@@ -47,8 +49,8 @@ export function overrideDefinition(tool: JsonObject, override: ToolOverride): Js
   };
 }
 
-function overrideSchema(schema: unknown, args: ToolOverride["arguments"]): JsonObject {
-  const given: JsonObject = isObject(schema) ? schema : { type: "object" };
+function overrideSchema(schema: unknown, args: ToolOverride["arguments"]): UnknownRecord {
+  const given: UnknownRecord = isObject(schema) ? schema : { type: "object" };
   const properties: Record<string, unknown> = { ...(isObject(given["properties"]) ? given["properties"] : {}) };
   const isOptional = new Set<unknown>();
   for (const [name, override] of Object.entries(args)) {
@@ -82,7 +84,10 @@ export function overrideCall(exchange: Exchange, message: RequestMessage, overri
     const isGiven = Object.hasOwn(given, name);
     if (argument.fixed !== undefined) changes.set(name, argument.fixed(exchange));
     else if (argument.hide && isGiven) changes.set(name, undefined);
-    if (!changes.has(name) && isGiven) checkChoice(name, given[name], argument);
+    // Compared exactly as configured: a number that differs in its last digits must not reach a server that reads all
+    // of them.
+    if (!changes.has(name) && isGiven && argument.enum !== undefined)
+      changes.set(name, JSON.stringify(choiceOf(name, given[name], argument.enum)));
     const isMissing = changes.has(name) ? changes.get(name) === undefined : !isGiven;
     if (isMissing && argument.default !== undefined) changes.set(name, JSON.stringify(argument.default));
   }
@@ -102,9 +107,11 @@ function checkSpelling({ bytes, outline }: RequestMessage, names: readonly strin
 
 const maxShown = 100;
 
-function checkChoice(name: string, value: unknown, { enum: choices }: ArgumentOverride): void {
-  if (choices === undefined || choices.some((choice) => JSON.stringify(choice) === JSON.stringify(value))) return;
-  throw new GatewayError("invalid_params", `the argument ${name} must be one of ${JSON.stringify(choices)}`);
+function choiceOf(name: string, value: unknown, choices: readonly unknown[]): unknown {
+  const found = choices.findIndex((choice) => isDeepStrictEqual(choice, value));
+  if (found < 0)
+    throw new GatewayError("invalid_params", `the argument ${name} must be one of ${JSON.stringify(choices)}`);
+  return choices[found];
 }
 
 function withArguments(message: RequestMessage, changes: ReadonlyMap<string, string | undefined>): RequestMessage {
@@ -119,7 +126,7 @@ function withArguments(message: RequestMessage, changes: ReadonlyMap<string, str
   );
   const json = `{${members.join(",")}}`;
   const params = spanOf(outline, "params");
-  // Where they are null they are replaced: a second member of the name would leave it to the server which one holds.
+  // If they are null they are replaced: with a second member of that name, the server would choose.
   const edited =
     span === undefined && params !== undefined
       ? insertMember(bytes, outline, params, "arguments", json)

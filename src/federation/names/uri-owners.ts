@@ -1,12 +1,15 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { createGlobTest } from "../../lib/glob.ts";
+import { createGlobTest } from "../../lib/text/glob.ts";
 import type { Principal } from "../../core/exchange.ts";
 import type { MemberOptions } from "./member-options.ts";
 import { ownUri } from "./member-uris.ts";
 
-/** How many URIs, templates and mentions are remembered. */
+/**
+ * How many URIs and templates of a member are remembered, and how many mentions of all. Each URI of a result that is not
+ * listed is compared with all templates.
+ */
 const maxUris = 100_000;
-const maxTemplates = 10_000;
+const maxTemplates = 1000;
 const maxMentions = 100_000;
 
 interface OwnedTemplate {
@@ -17,13 +20,13 @@ interface OwnedTemplate {
 }
 
 /**
- * Which member a URI belongs to. URIs are locators and not names: clients return them as they are, and servers write them
- * into texts, so they are not changed, and lists and results tell whose they are.
+ * Which member a URI belongs to. URIs are locators: clients return them unchanged and servers write them into texts, so
+ * they are not rewritten, and lists and results show which member they belong to.
  */
 export class UriOwners {
   readonly #order: readonly string[];
-  readonly #listed = new BoundedMap<string, ReadonlySet<string>>(maxUris);
-  readonly #templates = new BoundedMap<string, OwnedTemplate>(maxTemplates);
+  readonly #listed = new Map<string, BoundedMap<string, true>>();
+  readonly #templates = new Map<string, BoundedMap<string, OwnedTemplate>>();
   readonly #mentioned = new BoundedMap<string, string>(maxMentions);
 
   readonly #prefixed: readonly MemberOptions[];
@@ -44,16 +47,24 @@ export class UriOwners {
 
   /** A member listed this URI. */
   learn(member: string, uri: string): void {
-    const owners = this.#listed.get(uri);
-    if (owners?.has(member) !== true) this.#listed.set(uri, new Set([...(owners ?? []), member]));
+    const own = this.#listed.get(member) ?? new BoundedMap<string, true>(maxUris);
+    this.#listed.set(member, own);
+    if (!own.has(uri)) own.set(uri, true);
   }
 
   /** A member listed this URI template. */
   learnTemplate(member: string, template: string): void {
-    const key = `${member} ${template}`;
-    if (this.#templates.has(key)) return;
+    const own = this.#templates.get(member) ?? new BoundedMap<string, OwnedTemplate>(maxTemplates);
+    this.#templates.set(member, own);
+    if (own.has(template)) return;
     const parts = template.split(/\{[^{}]*\}/u);
-    this.#templates.set(key, { member, fits: createGlobTest([parts.join("*")]), literals: parts.join("").length });
+    own.set(template, { member, fits: createGlobTest([parts.join("*")]), literals: parts.join("").length });
+  }
+
+  /** Forgets what a member listed; its lists bring back what they still have. */
+  forget(member: string): void {
+    this.#listed.delete(member);
+    this.#templates.delete(member);
   }
 
   /** A member mentioned this URI in a result for a caller. */
@@ -63,29 +74,31 @@ export class UriOwners {
 
   /** The member that a URI or URI template belongs to; the first in order where several list it. */
   ownerOf({ id }: Principal, uri: string): string | undefined {
-    const owners = this.#listed.get(uri);
-    if (owners !== undefined) return this.#order.find((member) => owners.has(member));
-    return this.#templateOwner(uri) ?? this.#mentioned.get(`${id} ${uri}`);
+    return this.listerOf(uri) ?? this.#mentioned.get(`${id} ${uri}`);
+  }
+
+  /** The same by lists alone: a member can mention what belongs to another one. */
+  listerOf(uri: string): string | undefined {
+    return this.#order.find((member) => this.#listed.get(member)?.has(uri)) ?? this.#templateOwner(uri);
   }
 
   /** Whether an earlier member lists the same URI or URI template, so that this member's is never reached. */
   isShadowed({ name }: MemberOptions, uri: string): boolean {
-    const owners = this.#listed.get(uri);
     const earlier = this.#order.slice(0, this.#order.indexOf(name));
-    return earlier.some((member) => owners?.has(member) === true || this.#templates.has(`${member} ${uri}`));
+    return earlier.some(
+      (member) => this.#listed.get(member)?.has(uri) === true || this.#templates.get(member)?.has(uri) === true,
+    );
   }
 
   #templateOwner(uri: string): string | undefined {
-    for (const member of this.#order) if (this.#templates.has(`${member} ${uri}`)) return member;
+    const lister = this.#order.find((member) => this.#templates.get(member)?.has(uri));
+    if (lister !== undefined) return lister;
     let best: OwnedTemplate | undefined;
-    for (const template of this.#templates.values()) {
-      if (!template.fits(uri)) continue;
-      const isBetter =
-        best === undefined ||
-        template.literals > best.literals ||
-        (template.literals === best.literals &&
-          this.#order.indexOf(template.member) < this.#order.indexOf(best.member));
-      if (isBetter) best = template;
+    // The first in order of those that are equally specific.
+    for (const member of this.#order) {
+      for (const template of this.#templates.get(member)?.values() ?? []) {
+        if (template.fits(uri) && template.literals > (best?.literals ?? -1)) best = template;
+      }
     }
     return best?.member;
   }

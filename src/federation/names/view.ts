@@ -1,5 +1,5 @@
 import type { Exchange } from "../../core/exchange.ts";
-import { createGlobTest } from "../../lib/glob.ts";
+import { createGlobTest } from "../../lib/text/glob.ts";
 import type { ListFacts } from "./list-facts.ts";
 
 /** A part of what a federation offers, as configured. */
@@ -11,7 +11,7 @@ export interface ViewOptions {
   readonly discovery: "list" | "search";
   /** Whether a URI has only this spelling; a reference may be a URI template. */
   readonly isCanonical: (uri: string, isReference: boolean) => boolean;
-  /** Whether the caller of an exchange gets this view; undefined where only its path leads there. */
+  /** Whether the caller of an exchange gets this view; undefined where it is only reachable by its path. */
   readonly when?: ((exchange: Exchange) => boolean) | undefined;
 }
 

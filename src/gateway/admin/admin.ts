@@ -1,5 +1,6 @@
 import type { RequestListener } from "node:http";
-import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
+import { type ExpositionFormat, expositionTypes } from "../../telemetry/metrics.ts";
 import { type AccessControl, hasSeveralHosts, severalHosts } from "../edge/access.ts";
 import { refuseText, respondText } from "../edge/router.ts";
 import type { GatewayContext } from "../context.ts";
@@ -18,29 +19,29 @@ export type AdminPaths = (path: string) => RequestListener | undefined;
 
 /** The paths for operators: readiness, metrics for Prometheus, the admin API and the console. */
 export function createAdminPaths(
-  metrics: Metrics,
-  readiness: () => Readiness,
+  metrics: (format: ExpositionFormat) => MaybePromise<string>,
+  readiness: () => MaybePromise<Readiness>,
   api: RequestListener,
   oidc: AdminPaths,
 ): AdminPaths {
   const plain: Readonly<Record<string, RequestListener>> = {
-    "/readyz": (_request, response) => {
-      const { isReady, routes } = readiness();
+    "/readyz": waiting(async (_request, response) => {
+      const { isReady, routes } = await readiness();
       const body = Buffer.from(`${JSON.stringify({ ready: isReady, routes })}\n`);
       response.writeHead(isReady ? 200 : 503, {
         "content-type": "application/json",
         "content-length": body.length,
       });
       response.end(body);
-    },
-    "/metrics": (request, response) => {
+    }),
+    "/metrics": waiting(async (request, response) => {
       // Prometheus asks for OpenMetrics if it stores exemplars.
       const isOpenMetrics = request.headers.accept?.includes("application/openmetrics-text") === true;
       const format = isOpenMetrics ? "openmetrics" : "prometheus";
-      const body = Buffer.from(metrics.text(format));
+      const body = Buffer.from(await metrics(format));
       response.writeHead(200, { "content-type": expositionTypes[format], "content-length": body.length });
       response.end(body);
-    },
+    }),
     "/healthz": (_request, response) => {
       respondText(response, 200, "ok");
     },
@@ -50,6 +51,13 @@ export function createAdminPaths(
     if (path.startsWith(`${apiRoot}/`)) return api;
     if (path !== consoleRoot && !path.startsWith(`${consoleRoot}/`)) return plain[path];
     return oidc(path) ?? console;
+  };
+}
+
+/** A request listener for an asynchronous handler that does not fail. */
+function waiting(answer: (...args: Parameters<RequestListener>) => Promise<void>): RequestListener {
+  return (...args) => {
+    void answer(...args);
   };
 }
 

@@ -17,6 +17,8 @@ export const apiRoot = "/api/v1";
 
 /** Large enough for a policy of thousands of rules. */
 const maxBodyBytes = 4_194_304;
+/** For callers that are not signed in, who only send a ticket and must not fill the memory. */
+const maxUnknownBytes = 16_384;
 const keepAliveMs = 15_000;
 
 /** Statuses of the API where they differ from those of MCP. */
@@ -37,7 +39,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
   const isPublicSecure = deps.publicUrl?.startsWith("https:") === true;
   const table = endpoints.map((endpoint) => ({ endpoint, pattern: toPattern(endpoint.path) }));
 
-  /** Finds the endpoint, and checks that nobody asks who must not. */
+  /** Finds the endpoint, and checks that the caller may use it. */
   async function admit(request: IncomingMessage, response: ServerResponse): Promise<Admitted> {
     const url = new URL(request.url ?? "/", "http://gateway");
     const path = url.pathname.slice(apiRoot.length);
@@ -74,7 +76,14 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     const input = {
       path: parse(endpoint.pathSchema, decoded(names), "path"),
       query: parse(endpoint.query, queryOf(url.searchParams), "query"),
-      body: endpoint.body === undefined ? undefined : parse(endpoint.body, await readJson(request), "body"),
+      body:
+        endpoint.body === undefined
+          ? undefined
+          : parse(
+              endpoint.body,
+              await readJson(request, endpoint.right === "none" ? maxUnknownBytes : maxBodyBytes),
+              "body",
+            ),
       caller,
       signal: gone.signal,
       http: { request, response, isSecure: isPublicSecure || "encrypted" in request.socket },
@@ -85,7 +94,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     else await serveEvents(endpoint.serve.handle, checked);
   }
 
-  /** The stream begins with its first event, so that what is wrong before has a status of its own. */
+  /** The stream begins with its first event, so that an earlier failure can still set the status. */
   async function serveEvents(
     handle: (Endpoint["serve"] & { readonly type: "events" })["handle"],
     request: ApiRequest<never, never, never>,
@@ -197,11 +206,11 @@ function parse(schema: z.ZodType, value: unknown, place: "path" | "query" | "bod
   });
 }
 
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  // A form of a foreign page can send text, but not this content type without asking first.
+async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  // A form of a foreign page can send text, but not this content type without a preflight.
   if (!/^application\/json\b/iu.test(request.headers["content-type"] ?? ""))
     throw new GatewayError("invalid_params", "the body must be application/json");
-  const body = await readBody(request, maxBodyBytes);
+  const body = await readBody(request, maxBytes);
   try {
     return JSON.parse(body.toString()) as unknown;
   } catch {
@@ -209,7 +218,7 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-/** The query as an object; a name that comes twice is an array, which no schema takes by mistake. */
+/** The query as an object; a repeated name becomes an array, which no schema accepts by mistake. */
 function queryOf(search: URLSearchParams): Readonly<Record<string, string | readonly string[]>> {
   const names = new Set(search.keys());
   return Object.fromEntries(

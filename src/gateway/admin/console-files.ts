@@ -22,7 +22,7 @@ const types: Readonly<Record<string, string>> = {
 };
 
 /**
- * No inline code, nothing from elsewhere, no frame around it, and no string that becomes code or HTML: what tools send
+ * No inline code, nothing from elsewhere, no frame around it, and no string that becomes code or HTML: output of tools
  * is shown as text.
  */
 const contentSecurityPolicy = [

@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
 import type { LogFields, Logger } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Holds } from "../wiring/holds.ts";
@@ -13,7 +14,7 @@ import type { Caller, SignIn } from "./sign-in/sign-in.ts";
 /** Notes what a person did, in the log and in the audit stream. */
 export type NoteAction = (caller: Caller, action: string, fields?: LogFields) => void;
 
-/** What the endpoints of the admin API use of the gateway. */
+/** What the endpoints of the admin API need from the gateway. */
 export interface AdminDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -21,6 +22,8 @@ export interface AdminDeps {
   /** Counts, logs and records a request that was refused before an endpoint took it. */
   readonly noteRefusal: GatewayContext["noteRefusal"];
   readonly version: string;
+  /** The command that starts Headgate for this user. */
+  readonly ownCommand: string;
   /** The configuration as of now. */
   readonly config: () => Config;
   /** Where clients connect; undefined until the gateway listens. */
@@ -40,5 +43,5 @@ export interface AdminDeps {
   readonly heldMessages: HeldMessages;
   readonly holds: Holds;
   /** The state of each route's upstream, by route name. */
-  readonly health: () => Readonly<Record<string, string>>;
+  readonly health: () => MaybePromise<Readonly<Record<string, string>>>;
 }

@@ -4,7 +4,7 @@ import type * as z from "zod";
 import type { AdminDeps } from "./deps.ts";
 import type { Caller, Right } from "./sign-in/sign-in.ts";
 
-/** What a handler gets of a request, checked by the schemas of its endpoint. */
+/** The parts of a request that a handler gets, checked by the schemas of its endpoint. */
 export interface ApiRequest<Path, Query, Body> {
   readonly path: Path;
   readonly query: Query;
@@ -32,7 +32,7 @@ export interface EventSink {
   drained(): Promise<void>;
 }
 
-/** What all endpoints say of themselves; the OpenAPI document is made of it. */
+/** What all endpoints declare; the OpenAPI document is made from it. */
 export interface EndpointFacts {
   readonly method: "GET" | "POST" | "DELETE";
   /** Below `/api/v1`, such as `/exchanges/{id}`. */

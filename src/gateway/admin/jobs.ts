@@ -4,9 +4,9 @@ import { GatewayError } from "../../errors.ts";
 
 /** Work that is started by one request and looked at by others. */
 export interface Jobs<Value> {
-  /** Keeps a value; the oldest one goes when there are too many. Returns its id. */
+  /** Keeps a value and returns its id; beyond the limit the oldest is dropped. */
   add(value: Value): string;
-  /** Throws if there is none, or no longer. */
+  /** Throws for an unknown or dropped id. */
   get(id: string): Value;
 }
 

@@ -26,7 +26,7 @@ export function openApiDocument(): unknown {
     components: {
       securitySchemes: {
         token: { type: "http", scheme: "bearer", description: "The token in the gateway's data folder." },
-        cookie: { type: "apiKey", in: "cookie", name: "headgate-8484", description: "Named after the port." },
+        cookie: { type: "apiKey", in: "cookie", name: "headgate-8484", description: "The name contains the port." },
       },
       schemas: { Error: toSchema(errorSchema) },
     },

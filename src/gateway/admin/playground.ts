@@ -1,6 +1,10 @@
+import { randomBytes } from "node:crypto";
+
 import type { Client, Progress } from "@modelcontextprotocol/client";
 
 import { GatewayError } from "../../errors.ts";
+import type { SetTimer } from "../../lib/clock.ts";
+import { resultText } from "../../recorder/conversation/sentences.ts";
 
 /** Which server to talk to, and as whom. */
 export interface PlayTarget {
@@ -8,6 +12,8 @@ export interface PlayTarget {
   readonly url: string;
   /** A bearer token, for routes that need one. */
   readonly token?: string | undefined;
+  /** The header that puts its messages into a trace. */
+  readonly traceparent?: string;
 }
 
 /** What a server offers. */
@@ -27,7 +33,7 @@ export interface PlayRequest {
 export type PlayEvent =
   | { readonly type: "progress"; readonly progress: number; readonly total?: number; readonly message?: string }
   | { readonly type: "question"; readonly question: string; readonly params: unknown }
-  | { readonly type: "done"; readonly result: unknown }
+  | { readonly type: "done"; readonly result: unknown; readonly text: string }
   | { readonly type: "failed"; readonly code?: number; readonly message: string };
 
 /** An answer to a question of the server. */
@@ -38,6 +44,8 @@ export interface PlayAnswer {
 
 /** A call that runs or is over. */
 export interface PlayCall {
+  /** The trace that its messages belong to: finds them in the recording. */
+  readonly trace: string;
   /** Everything that happened so far, and from now on. Returns the function that stops listening. */
   listen(listener: (event: PlayEvent) => void): () => void;
   /** False if no such question waits. */
@@ -50,6 +58,8 @@ const maxEntries = 1000;
 const maxQuestions = 100;
 /** Long enough for a person who answers a question. */
 const callMs = 600_000;
+/** A call that nobody follows any more is cancelled; a page that lost its connection is back within this time. */
+const abandonedMs = 30_000;
 
 /** Asks a server what it offers. */
 export async function listOffers(target: PlayTarget): Promise<Offers> {
@@ -69,7 +79,8 @@ export async function listOffers(target: PlayTarget): Promise<Offers> {
 }
 
 /** Starts a call. It is over with its first `done` or `failed` event. */
-export function startCall(target: PlayTarget, { method, params }: PlayRequest): PlayCall {
+export function startCall(target: PlayTarget, { method, params }: PlayRequest, setTimer: SetTimer): PlayCall {
+  const trace = randomBytes(16).toString("hex");
   const events: PlayEvent[] = [];
   const listeners = new Set<(event: PlayEvent) => void>();
   const questions = new Map<string, (answer: PlayAnswer) => void>();
@@ -77,7 +88,7 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
   let asked = 0;
 
   function tell(event: PlayEvent): void {
-    // Of progress only the newest is kept: a server may report any amount of it.
+    // Only the newest progress is kept: a server may report any amount of it.
     const isUpdate = event.type === "progress" && events.at(-1)?.type === "progress";
     events.splice(isUpdate ? -1 : events.length, 1, event);
     for (const listener of listeners) listener(event);
@@ -93,12 +104,15 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
   }
 
   async function run(): Promise<void> {
-    const client = await connect(target, ask);
+    const traceparent = `00-${trace}-${randomBytes(8).toString("hex")}-01`;
+    const client = await connect({ ...target, traceparent }, ask, stop.signal);
     try {
       const options = {
         signal: stop.signal,
         timeout: callMs,
         onprogress: ({ progress: done, total, message }: Progress) => {
+          // The SDK reports rounds of questions as progress too; the questions are shown already.
+          if (message?.startsWith("Fulfilling input required by ") === true) return;
           tell({
             type: "progress",
             progress: done,
@@ -107,14 +121,14 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
           });
         },
       };
-      // The server says what is wrong with parameters; that is what a playground is for.
+      // Parameters are not checked here: in a playground, the server's own error is of interest.
       const own = params as never;
       const result = await (method === "tools/call"
         ? client.callTool(own, options)
         : method === "resources/read"
           ? client.readResource(own, options)
           : client.getPrompt(own, options));
-      tell({ type: "done", result });
+      tell({ type: "done", result, text: resultText(result) });
     } finally {
       await client.close();
     }
@@ -130,11 +144,16 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
   });
 
   return {
+    trace,
     listen: (listener) => {
       for (const event of events) listener(event);
       listeners.add(listener);
       return () => {
         listeners.delete(listener);
+        if (listeners.size === 0)
+          setTimer(abandonedMs, () => {
+            if (listeners.size === 0) stop.abort();
+          });
       };
     },
     answer: (question, answer) => {
@@ -149,7 +168,11 @@ export function startCall(target: PlayTarget, { method, params }: PlayRequest): 
   };
 }
 
-async function connect(target: PlayTarget, ask: (params: unknown) => Promise<PlayAnswer>): Promise<Client> {
+async function connect(
+  target: PlayTarget,
+  ask: (params: unknown) => Promise<PlayAnswer>,
+  signal?: AbortSignal,
+): Promise<Client> {
   // Loaded on demand: the SDK takes a large part of the start-up time.
   const sdk = await import("@modelcontextprotocol/client");
   const client = new sdk.Client(
@@ -160,10 +183,20 @@ async function connect(target: PlayTarget, ask: (params: unknown) => Promise<Pla
     const { action, content } = await ask(params);
     return content === undefined ? { action } : { action, content };
   });
-  const headers: Record<string, string> = target.token === undefined ? {} : { authorization: `Bearer ${target.token}` };
+  const { url, token, traceparent } = target;
+  const headers = {
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(traceparent === undefined ? {} : { traceparent }),
+  };
   try {
-    await client.connect(new sdk.StreamableHTTPClientTransport(new URL(target.url), { requestInit: { headers } }));
+    const transport = new sdk.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+    // The SDK does not listen to a signal while it finds out which revision a server speaks.
+    const aborted = Promise.withResolvers<never>();
+    signal?.addEventListener("abort", () => aborted.reject(new GatewayError("cancelled", "cancelled")));
+    signal?.throwIfAborted();
+    await Promise.race([client.connect(transport), aborted.promise]);
   } catch (error) {
+    await client.close();
     throw toProblem(error);
   }
   return client;

@@ -18,6 +18,7 @@ export type RouteAbout = z.output<typeof routeAbout>;
 /** Who is signed in, and what this gateway is. */
 export const about = z.strictObject({
   version: z.string(),
+  ownCommand: z.string().describe("The command that starts Headgate for the user of the gateway."),
   now: z.number().describe("The gateway's clock, in milliseconds since 1970."),
   caller: z.strictObject({
     name: z.string(),
@@ -26,6 +27,7 @@ export const about = z.strictObject({
   clientUrl: z.string().optional().describe("Where clients connect; the paths of routes follow."),
   recording: z.boolean().describe("Whether traffic is recorded."),
   drift: z.enum(["warn", "hide", "block"]).optional().describe("What happens to definitions that are not approved."),
+  held: z.number().describe("How many messages are held and wait for a person."),
   routes: z.array(routeAbout),
 });
 

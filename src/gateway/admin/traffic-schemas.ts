@@ -2,6 +2,7 @@ import * as z from "zod";
 
 import { type ExchangeRecord, exchangeStatuses, type Frame, type OperationRecord } from "../../recorder/contract.ts";
 import { type ExchangeField, exchangeFields } from "../../recorder/exchange-fields.ts";
+import type { Turn } from "../../recorder/conversation/turns.ts";
 import type { StatsRow } from "../../recorder/store/store-contract.ts";
 
 const columnTypes = {
@@ -61,7 +62,15 @@ export const figuresSchema = z.strictObject({
     .array(z.looseObject({ route: z.string(), method: z.string(), ...counts }))
     .readonly() as unknown as z.ZodType<readonly StatsRow[]>,
   slowest: z.array(exchangeSchema).readonly(),
-  refusals: z.array(z.strictObject({ rule: z.string(), count: z.number() })).readonly(),
+  refusals: z
+    .array(
+      z.strictObject({
+        by: z.string().describe("The rule, or the code of the gateway's error."),
+        filter: z.string().describe("Finds these exchanges."),
+        count: z.number(),
+      }),
+    )
+    .readonly(),
 });
 
 /** The requests of a caller on a route, and to which of its servers. */
@@ -78,6 +87,7 @@ export const sessionSchema = z.strictObject({
   filter: z.string().describe("Finds its exchanges."),
   session: z.string().optional(),
   principal: z.string(),
+  client: z.string().optional().describe("What the client calls itself."),
   route: z.string(),
   revision: z.string(),
   transport: z.string(),
@@ -88,3 +98,29 @@ export const sessionSchema = z.strictObject({
   refused: z.number(),
   targets: z.array(z.string()).readonly(),
 });
+
+/** One thing that a client asked for or was asked, with its rounds and the questions in between. */
+export const turnSchema = z.strictObject({
+  id: z.string().describe("The id of its first exchange."),
+  at: z.number(),
+  by: z.enum(["client", "server"]).describe("Who asked."),
+  principal: z.string(),
+  route: z.string(),
+  session: z.string().optional(),
+  method: z.string(),
+  target: z.string().optional(),
+  summary: z.string().describe("What happened, as a sentence."),
+  state: z.enum(exchangeStatuses),
+  durationMs: z.number().optional(),
+  rounds: z.number().describe("How many requests it took the client."),
+  arguments: z
+    .array(z.strictObject({ name: z.string(), value: z.string() }))
+    .readonly()
+    .optional()
+    .describe("What the call was given, as text; absent without the right to read messages."),
+  questions: z
+    .array(z.strictObject({ summary: z.string(), text: z.string().optional(), answer: z.string().optional() }))
+    .readonly()
+    .describe("What the server asked meanwhile."),
+  answer: z.string().optional().describe("What was answered, as text; absent without the right to read messages."),
+}) as unknown as z.ZodType<Turn>;

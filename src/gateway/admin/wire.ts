@@ -25,6 +25,15 @@ export interface FigureBucket {
   readonly p95Ms?: number;
 }
 
+/** How often a rule, or the gateway itself, refused. */
+export interface RefusalCount {
+  /** The rule, or the code of the gateway's error. */
+  readonly by: string;
+  /** Finds these exchanges. */
+  readonly filter: string;
+  readonly count: number;
+}
+
 /** What a window of traffic amounts to. */
 export interface Figures {
   readonly from: number;
@@ -40,7 +49,7 @@ export interface Figures {
   readonly buckets: readonly FigureBucket[];
   readonly targets: readonly StatsRow[];
   readonly slowest: readonly ExchangeRecord[];
-  readonly refusals: readonly { readonly rule: string; readonly count: number }[];
+  readonly refusals: readonly RefusalCount[];
 }
 
 /** What one client did: the exchanges of a session, or those of a caller of a route that has no sessions. */
@@ -49,6 +58,8 @@ export interface SessionSummary {
   readonly filter: string;
   readonly session?: string;
   readonly principal: string;
+  /** What the client calls itself. */
+  readonly client?: string;
   readonly route: string;
   readonly revision: string;
   readonly transport: string;
@@ -66,6 +77,8 @@ export interface DriftView {
   readonly type: "added" | "removed" | "changed";
   /** Kind and name. */
   readonly key: string;
+  /** Stands for what is offered. */
+  readonly digest: string;
   readonly severity: "info" | "warn" | "critical";
   readonly fields: readonly string[];
   readonly reasons: readonly string[];

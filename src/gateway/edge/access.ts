@@ -55,7 +55,7 @@ export function publicPathOf({ listen }: Config): string {
   return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
 }
 
-/** Why a request may not come in, and the setting that would allow it. */
+/** Why a request is refused, and the setting that would allow it. */
 export interface AccessProblem {
   readonly code: "host_not_allowed" | "origin_not_allowed";
   /** For the caller, who learns the settings and no values. */
@@ -63,7 +63,7 @@ export interface AccessProblem {
   readonly setting: string;
 }
 
-/** Decides which requests may come in at a path, and answers browsers (CORS). */
+/** Decides which requests are accepted at a path, and answers browsers (CORS). */
 export interface AccessControl {
   /** Why a request with these headers is refused; undefined where it is accepted. */
   problem(host: string | undefined, origin: string | undefined): AccessProblem | undefined;

@@ -146,7 +146,8 @@ class ChannelConnection implements ClientConnection {
       write: (message) => this.#channel.send(messageBytes(message)),
       finish: ({ message }) => {
         if (message === undefined) return;
-        const resumeId = isResumable && session?.isOver === false ? this.#gateway.registry.sealId(session) : undefined;
+        const isOpen = isResumable && message.kind === "result" && session?.isOver === false;
+        const resumeId = isOpen ? this.#gateway.registry.sealId(session) : undefined;
         this.#send(messageBytes(message), resumeId);
       },
     };

@@ -83,7 +83,9 @@ export interface ClientConnection {
   acknowledge(): void;
   /** Hands a request over to another gateway if that has to serve it; true if it has. Absent where there are none. */
   handOver?(message: Message): Promise<boolean> | undefined;
-  /** Nobody here waits for a response; another gateway may. Acknowledges it, and calls back if nobody does. */
+  /** Hands requests that came too late to a gateway that stays; true if there is one. Absent where there are none. */
+  handOverLate?(): Promise<boolean> | undefined;
+  /** No request here waits for a response; one at another gateway may. Acknowledges it, and calls back if none does. */
   responseUnknown(report: () => void): void;
   /** Refuses a message with an error of the gateway; without a message, something that could not be parsed. */
   reject(reply: Reply, message: Message | undefined): void;
@@ -103,10 +105,43 @@ export function receive(gateway: GatewayContext, client: ClientConnection, bytes
   const headers = header ?? headersFromBody(outcome);
   const classified = classifyPost(outcome, headers, client.serving);
   if (!classified.ok) return refuse(gateway, client, classified.response);
+  // Answers to questions, and notifications about running calls, are for this gateway.
+  const handedOver = client.isLate && hasRequests(outcome) ? client.handOverLate?.() : undefined;
+  if (handedOver === undefined) return serveHere(gateway, client, outcome, classified, headers);
+  const message = outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return orReject(gateway, client, message, handedOver, (isGone) =>
+    isGone ? undefined : serveHere(gateway, client, outcome, classified, headers),
+  );
+}
+
+/** Goes on with what had to be found out first. If that fails, the client is told, with the id of its request. */
+function orReject<Found>(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: Message | undefined,
+  finding: Promise<Found>,
+  goOn: (found: Found) => Promise<void> | undefined,
+): Promise<void> {
+  return finding.then(goOn, (error: unknown) => reject(gateway, client, GatewayError.from(error), message));
+}
+
+function serveHere(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  outcome: ParseOutcome,
+  classified: Extract<ReturnType<typeof classifyPost>, { ok: true }>,
+  headers: HeaderLookup,
+): Promise<void> | undefined {
   if (classified.era === "modern") return receiveModern(gateway, client, classified.message, headers);
   if (classified.era === "legacy" && outcome.ok) return receiveLegacy(gateway, client, outcome);
   client.acknowledge();
   return undefined;
+}
+
+function hasRequests(outcome: ParseOutcome): boolean {
+  if (!outcome.ok) return false;
+  if (outcome.form === "single") return outcome.message.kind === "request";
+  return outcome.members.some((member) => member.ok && member.message.kind === "request");
 }
 
 function refuse(gateway: GatewayContext, client: ClientConnection, refusal: ErrorResponse): undefined {
@@ -148,7 +183,7 @@ function receiveModern(
     exchangeOf(gateway, client, message, revision, undefined, withoutStream),
   );
   return isPromise(checked)
-    ? checked.then((late) => runModern(gateway, client, message, late))
+    ? orReject(gateway, client, message, checked, (late) => runModern(gateway, client, message, late))
     : runModern(gateway, client, message, checked);
 }
 
@@ -165,10 +200,8 @@ function runModern(
     return undefined;
   }
   const { revision } = checked;
-  return unlessHandedOver(client, message, () => {
-    const reply = client.replyTo(message, undefined);
-    return converse(gateway, client, message, { revision, session: undefined, reply });
-  });
+  const reply = client.replyTo(message, undefined);
+  return converseUnlessHandedOver(gateway, client, message, { revision, session: undefined, reply });
 }
 
 function receiveLegacy(
@@ -196,16 +229,22 @@ function receiveLegacy(
     return undefined;
   }
   const { message: single } = outcome;
-  return unlessHandedOver(client, single, () => {
-    const reply = client.replyTo(single, session);
-    return converse(gateway, client, single, { revision: revisionOf(session), session, reply });
-  });
+  const reply = client.replyTo(single, session);
+  return converseUnlessHandedOver(gateway, client, single, { revision: revisionOf(session), session, reply });
 }
 
-/** Serves a message here, unless another gateway has to. */
-function unlessHandedOver(client: ClientConnection, message: Message, serve: () => Promise<void>): Promise<void> {
+/** Serves a message here, unless another gateway must. */
+function converseUnlessHandedOver(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: Message,
+  turn: Turn,
+): Promise<void> | undefined {
   const handedOver = client.handOver?.(message);
-  return handedOver === undefined ? serve() : handedOver.then((isGone) => (isGone ? undefined : serve()));
+  if (handedOver === undefined) return converse(gateway, client, message, turn);
+  return orReject(gateway, client, message, handedOver, (isGone) =>
+    isGone ? undefined : converse(gateway, client, message, turn),
+  );
 }
 
 /** Each member of a batch is answered on its own (MCP 2025-03-26; the parser refuses batches of other revisions). */
@@ -226,7 +265,7 @@ async function receiveBatch(
       if (message !== undefined) reply.add(message, label);
     },
   };
-  // Its members are newer in the list, so they are answered before this ends the response.
+  // Open work ends newest first, so its members are answered before this ends the response.
   const work = gateway.openWork.begin({ abandon: finish }, !client.isLate);
   function finish(): void {
     if (work.end()) reply.finish();
@@ -271,11 +310,12 @@ async function initialize(gateway: GatewayContext, client: ClientConnection, mes
     if (answer?.kind === "result") {
       session.revision = revisionIn(answer, "result.protocolVersion") ?? revision;
       session.state = "active";
-    } else {
-      client.sessionRefused(session);
     }
   };
-  await converse(gateway, client, message, { revision, session, reply, onAnswer });
+  const onWritten = ({ message: answer }: Reply): void => {
+    if (answer?.kind !== "result") client.sessionRefused(session);
+  };
+  await converse(gateway, client, message, { revision, session, reply, onAnswer, onWritten });
 }
 
 /** How a message is answered. */
@@ -285,28 +325,37 @@ interface Turn {
   readonly reply: ClientReply;
   /** Called before the answer is written. */
   readonly onAnswer?: (answer: Reply) => void;
+  /** Called after that: the end of a session ends the stream that carries the answer. */
+  readonly onWritten?: (answer: Reply) => void;
 }
 
-/** Sends one message through its route and writes what comes back. */
-async function converse(
+/**
+ * Sends one message through its route and writes what comes back. Not `async`, like everything that each call passes:
+ * a suspended frame costs more than the closures here. Needed by bench load: "150 B call, logs at warn".
+ */
+function converse(
   gateway: GatewayContext,
   client: ClientConnection,
   message: Message,
   turn: Turn,
-): Promise<void> {
+): Promise<void> | undefined {
   const exchange = exchangeOf(gateway, client, message, turn.revision, turn.session, turn.reply);
   if (client.isLate && message.kind === "request") {
     const error = lateError();
     gateway.countRefusal(client.route.name, error.code);
     turn.reply.finish(errorReply(exchange, error));
-    return;
+    return undefined;
   }
   const running = new RunningTurn(gateway, client, exchange, turn);
-  try {
-    running.finish(await client.route.answer(exchange));
-  } finally {
-    running.leave();
-  }
+  return client.route.answer(exchange).then(
+    (answer) => {
+      running.finish(answer);
+    },
+    (error: unknown) => {
+      running.leave();
+      throw error;
+    },
+  );
 }
 
 /** A message on its way to its answer, until that is written. */
@@ -331,9 +380,10 @@ class RunningTurn implements Work {
     if (!this.leave()) return;
     this.#turn.onAnswer?.(answer);
     this.#turn.reply.finish(answer, this.#exchange.id);
+    this.#turn.onWritten?.(answer);
   }
 
-  /** Nothing more will be written; false if that was known before. */
+  /** Marks the reply as over; false if it was already. */
   leave(): boolean {
     if (!this.#entry.end()) return false;
     const { session } = this.#turn;
@@ -435,13 +485,15 @@ function checkModernMessage(
   if (tools === undefined || post.message.method !== "tools/call") return checkModernPost(post, plain);
   const headerParameters = (tool: string): readonly HeaderParameter[] | undefined => tools.known(principal, tool);
   const check = (): ModernCheckResult => checkModernPost(post, { ...plain, headerParameters });
+  // Where the list cannot be read, the call itself will show why.
+  const refreshed = (exchange: Exchange) => tools.refresh(exchange).then(check, check);
   const first = check();
   if (first.ok) {
     const tool = memberString(post.message, "params.name");
     if (tool === undefined || tools.known(principal, tool) !== undefined) return first;
     const exchange = exchangeFor(first.revision);
-    return tools.isFresh(exchange) ? first : tools.refresh(exchange).then(check);
+    return tools.isFresh(exchange) ? first : refreshed(exchange);
   }
   const withoutTools = checkModernPost(post, plain);
-  return withoutTools.ok ? tools.refresh(exchangeFor(withoutTools.revision)).then(check) : withoutTools;
+  return withoutTools.ok ? refreshed(exchangeFor(withoutTools.revision)) : withoutTools;
 }

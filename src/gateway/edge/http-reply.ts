@@ -1,18 +1,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { TLSSocket } from "node:tls";
 
-import type { TransportContext } from "../../core/exchange.ts";
-import { plainAddress } from "../../lib/addresses.ts";
-
+import type { TraceHeaders, TransportContext } from "../../core/exchange.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { rejectionReply } from "../../core/reply.ts";
 import type { GatewayError } from "../../errors.ts";
+import { plainAddress } from "../../lib/addresses.ts";
 import { memberInteger } from "../../protocol/json/read.ts";
 import { combineAnswers, type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { type Era, revisions } from "../../protocol/revisions.ts";
 import { encodeSseEvent, encodeSseMessage } from "../../protocol/sse/encoder.ts";
 import type { Session } from "../../sessions/session.ts";
 import { errorFields } from "../../telemetry/log.ts";
-import { endBatched } from "../../transports/http/batched-end.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 import type { SessionStream, SessionStreams } from "../route/session-streams.ts";
@@ -104,9 +103,11 @@ export class LegacyReply implements ClientReply {
   }
 
   finish(reply: Reply, label?: string): void {
-    // A client that left before anything streamed may come back for the answer, so that goes on a stream.
+    // A client that left before anything was streamed may come back for the answer, so the answer goes onto a stream.
     if (this.#stream === undefined && !this.#target.response.destroyed) {
-      writeReply(this.#target, "legacy", reply, this.#headers());
+      // A handshake that is refused opens no session.
+      const isRefused = reply.message?.kind !== "result";
+      writeReply(this.#target, "legacy", reply, isRefused ? noHeaders : this.#headers());
       return;
     }
     const stream = this.#open();
@@ -234,7 +235,7 @@ function writeBody(
 /** Beyond this length copying costs more than gathering. */
 const copiedUpTo = 16 * 1024;
 
-/** What is known of a request that is refused before anything in it was read. */
+/** The facts about a request that is refused before it is read. */
 export function transportOf(request: IncomingMessage): TransportContext {
   const { method = "", url = "", socket } = request;
   const peer = plainAddress(socket.remoteAddress);
@@ -253,7 +254,7 @@ export function refuseRequest(
   const { http = 0 } = error.facts;
   const transport = transportOf(response.req);
   gateway.noteRefusal({ route, code: error.code, status: http, reason: error.message, transport });
-  // A bug of ours must leave a trace, whatever the caller is told.
+  // A bug of ours must be logged, whatever the caller gets.
   if (error.code === "internal") gateway.log.error({ route, ...errorFields(error) }, "request failed");
   writeRejection(response, rejectionReply(error, undefined));
 }
@@ -286,4 +287,84 @@ function replyStatus(era: Era, { message, status }: Reply): number {
   if (status !== undefined && status !== 200) return status;
   const code = memberInteger(message, "error.code");
   return (code === undefined ? undefined : modernStatus[code]) ?? 200;
+}
+
+interface PendingResponse {
+  readonly response: ServerResponse;
+  /** Latin-1: one character per byte. */
+  readonly body: string;
+}
+
+/** Responses to end in this turn of the event loop. */
+let pending: PendingResponse[] = [];
+
+/**
+ * Ends a response together with all others of this turn of the event loop: several writes in a row wake their reader
+ * once, and waking a process costs more than a write. Needed by bench load: "CPU a request, gateway / pass-through".
+ */
+export function endBatched(response: ServerResponse, body: string): void {
+  if (pending.push({ response, body }) === 1) setImmediate(flush);
+}
+
+function flush(): void {
+  const responses = pending;
+  pending = [];
+  for (const { response, body } of responses) {
+    try {
+      response.end(body, "latin1");
+    } catch (error) {
+      // The others must still be written.
+      response.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+}
+
+/** What is kept of the POST that brought a message. The path must not hold a session id. */
+export function httpFactsOfPost(
+  request: IncomingMessage,
+  path: string,
+  forwardHeaders: ReadonlySet<string>,
+  peer: string | undefined,
+): Extract<TransportContext, { readonly type: "http" }> {
+  const trace = traceHeadersOf(request);
+  const facts = {
+    type: "http",
+    method: "POST",
+    path,
+    host: request.headers.host,
+    isSecure: request.socket instanceof TLSSocket,
+    headers: forwardedHeaders(request, forwardHeaders),
+  } as const;
+  if (trace === undefined) return peer === undefined ? facts : { ...facts, peer };
+  return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
+}
+
+const letterP = 0x70;
+
+/** The headers to forward: those of the route, and mirrored parameters. */
+function forwardedHeaders(
+  { headers }: IncomingMessage,
+  forwardHeaders: ReadonlySet<string>,
+): Readonly<Record<string, string>> {
+  let kept: Record<string, string> | undefined;
+  const forwardsNone = forwardHeaders.size === 0;
+  for (const name in headers) {
+    // The fifth letter alone rules out nearly all headers.
+    const isParameter = name.charCodeAt(4) === letterP && name.startsWith("mcp-param-");
+    if (!isParameter && (forwardsNone || !forwardHeaders.has(name))) continue;
+    const value = textOf(headers[name]);
+    if (value !== undefined) (kept ??= {})[name] = value;
+  }
+  return kept ?? noHeaders;
+}
+
+function traceHeadersOf({ headers }: IncomingMessage): TraceHeaders | undefined {
+  const traceparent = textOf(headers["traceparent"]);
+  if (traceparent === undefined) return undefined;
+  const tracestate = textOf(headers["tracestate"]);
+  return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
+}
+
+function textOf(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : value?.join(", ");
 }

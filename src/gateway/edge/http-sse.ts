@@ -1,17 +1,24 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+
 import { anonymous, type HttpFacts, limitKeyOf, type Principal } from "../../core/exchange.ts";
-import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
+import { GatewayError } from "../../errors.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
 import type { RestoredSession } from "../../sessions/registry.ts";
+import { readBody } from "../../transports/http/request-body.ts";
+import { sessionIdOf } from "../../transports/legacy-sse/client.ts";
+import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
 import type { Channel } from "../../transports/transport.ts";
-import { serveChannel } from "./channel-client.ts";
-import type { GatewayContext } from "../context.ts";
-import { transportOf } from "./http-reply.ts";
-import { httpFactsOfPost } from "./post-facts.ts";
-import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
-import type { RouteHandler } from "./router.ts";
+import type { ClusterMember, GatewayContext } from "../context.ts";
 import { createConcurrency } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
+import { serveChannel } from "./channel-client.ts";
+import { type HandedRequest, handTo } from "./hand-over.ts";
+import { httpFactsOfPost, refuseRequest, transportOf } from "./http-reply.ts";
+import { foreignBody, isBodyOf, type RemotePeer } from "./peer-requests.ts";
+import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
+import type { RouteHandler } from "./router.ts";
+import { peerGone, peerWithServer, reachable } from "./session-peer.ts";
 
 /** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */
 export interface HttpSseHandlers {
@@ -57,7 +64,8 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
       server = createSseServer({
         stream: route.streamOptions,
         maxBytes: () => gateway.limits.parse.maxBytes,
-        newId: () => randomBytes(24).toString("base64url"),
+        // Names the process that holds the connection, for other processes.
+        newId: () => `${gateway.cluster?.node ?? ""}${randomBytes(24).toString("base64url")}`,
         setTimer: gateway.setTimer,
         principalOf,
         accept: (channel, request) => {
@@ -104,6 +112,10 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
           const post = httpFactsOfPost(request, path, route.forwardHeaders, caller?.address);
           presented.set(channel, { last, longest, isLate: caller?.isLate ?? false, post });
         },
+        checkBody: (request, body) => {
+          const forwarded = callers.get(request)?.forwarded;
+          if (forwarded !== undefined && !isBodyOf(forwarded, body)) throw foreignBody();
+        },
         publicPath,
         onRefused: ({ code, facts, message: reason }, request) => {
           const refused = { route: route.name, code, status: facts.http ?? 0, reason };
@@ -118,18 +130,20 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
   return {
     stream: async (request, response, route, caller) => {
       callers.set(request, caller);
+      if (await handedOver(gateway, { request, response, route, caller }, peerForStream)) return;
       const sealedId = request.headers["last-event-id"];
       const session =
         typeof sealedId === "string"
           ? await gateway.registry.restore(sealedId, route.name, caller.principal)
           : undefined;
-      // One that is here already has a connection of its own.
+      // A session that is open here already has its own connection.
       if (session?.isNew === true) restored.set(request, session);
       serverOf(route).stream(request, response);
     },
-    messages: (request, response, route, caller) => {
+    messages: async (request, response, route, caller) => {
       callers.set(request, caller);
-      return serverOf(route).messages(request, response);
+      if (await handedOver(gateway, { request, response, route, caller }, peerForMessage)) return;
+      await serverOf(route).messages(request, response);
     },
     forget: async (route, reason) => {
       const server = servers.get(route);
@@ -140,4 +154,31 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
       await Promise.all([...servers.values()].map((server) => server.close(reason)));
     },
   };
+}
+
+type SseRequest = Omit<HandedRequest, "body">;
+type PeerOf = (cluster: ClusterMember, handed: SseRequest) => MaybePromise<RemotePeer | undefined>;
+
+/** A connection is opened where the server runs, if several clients share it. */
+const peerForStream: PeerOf = (cluster, { route, caller }) =>
+  peerWithServer(cluster, route, caller.principal, "legacy");
+
+/** A message goes to the gateway that has the connection, which the session id names. */
+const peerForMessage: PeerOf = (cluster, { request }) =>
+  reachable(cluster, sessionIdOf(request.url ?? "")?.slice(0, cluster.node.length));
+
+/** Hands a request to another gateway if that has to serve it. */
+async function handedOver(gateway: GatewayContext, handed: SseRequest, peerOf: PeerOf): Promise<boolean> {
+  const { request, response, route, caller } = handed;
+  const { cluster } = gateway;
+  if (cluster === undefined || caller.forwarded !== undefined) return false;
+  try {
+    const peer = await peerOf(cluster, handed);
+    if (peer === undefined) return false;
+    const body = request.method === "POST" ? await readBody(request, gateway.limits.parse.maxBytes) : undefined;
+    if ((await handTo(gateway, cluster, peer, { ...handed, body })) !== "answered") throw peerGone();
+  } catch (error) {
+    refuseRequest(gateway, route.name, response, error instanceof GatewayError ? error : peerGone());
+  }
+  return true;
 }

@@ -1,20 +1,16 @@
 import { chmodSync, statSync, unlinkSync, watch } from "node:fs";
-import {
-  createServer as createHttpServer,
-  type OutgoingHttpHeader,
-  type OutgoingHttpHeaders,
-  type RequestListener,
-  type Server,
-  ServerResponse,
-} from "node:http";
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, RequestListener, Server, ServerResponse } from "node:http";
 import { createServer as createHttpsServer, type Server as TlsServer } from "node:https";
-import { connect, type Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 import { dirname } from "node:path";
+import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
 import { GatewayError } from "../../errors.ts";
 import { plainAddress } from "../../lib/addresses.ts";
 import { SyncBodyRequest } from "../../transports/http/request-body.ts";
+import { nodeHttp } from "../../lib/lazy-modules.ts";
 import { readPem } from "../../lib/keys/pem.ts";
-import { socketPathProblem } from "../../lib/socket-path.ts";
+import { hasListener, socketPathProblem } from "../../lib/socket-path.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 /** Where and how to listen. */
 export interface HttpListenOptions {
@@ -23,6 +19,10 @@ export interface HttpListenOptions {
   /** How users choose another port, for the message about one that is in use. */
   readonly portSetting: string;
   readonly unixSocket?: string | undefined;
+  /** A socket that listens there already, of the process that started this one. It outlives this process. */
+  readonly passedSocket?: number | undefined;
+  /** Whether other workers of this gateway listen there too. */
+  readonly isShared?: boolean;
   /** File mode of the Unix socket, in octal digits. */
   readonly socketMode?: string;
   readonly tls?:
@@ -55,10 +55,12 @@ export interface UnreadableRequest {
 export interface HttpListener {
   /** For display: `http://127.0.0.1:8484`, or the path of the socket. */
   readonly address: string;
+  /** Whether connections that come after `stop` wait for the process after this one. */
+  readonly outlivesProcess: boolean;
   /** From now on, every response is the last one on its connection. */
   endKeepAlive(): void;
-  /** Refuses new connections. */
-  stop(): void;
+  /** Refuses new connections. Resolves when everything sent before has been read. */
+  stop(): Promise<void>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
@@ -66,18 +68,37 @@ export interface HttpListener {
 /** Longer than the idle timeout of common load balancers (60 s), so that they close connections first. */
 const keepAliveTimeout = 75_000;
 
+/** How long a request that was sent on an open connection may be on its way. */
+const lingerMs = 50;
+
+/** How long a quiet turn is waited for. */
+const quietMs = 2000;
+
+/**
+ * Resolves in a turn of the event loop in which nothing had come: right after the last connection was accepted, and all that
+ * was sent has been read. Without the wait, what came with the last turn takes milliseconds, and more comes meanwhile.
+ */
+async function quietTurn(): Promise<void> {
+  const until = performance.now() + quietMs;
+  let before: number;
+  do {
+    before = performance.nodeTiming.uvMetricsInfo.events;
+    await nextTurn();
+  } while (performance.nodeTiming.uvMetricsInfo.events !== before && performance.now() < until);
+}
+
 /** How long the headers of a request may take. */
 const headersMs = 60_000;
-/** How late a request that takes too long is noticed at most. */
+/** The maximum delay until a request that takes too long is noticed. */
 const checkMs = 5000;
 
 type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
-  const { tls, unixSocket, socketMode = "0600", host, port } = options;
+  const { tls, unixSocket, socketMode = "0600", host, port, isShared = false, passedSocket } = options;
   let isEnding = false;
-  class ListenerResponse extends ServerResponse {
+  class ListenerResponse extends nodeHttp.ServerResponse {
     override writeHead(status: number, text?: string | HeadFields, fields?: HeadFields): this {
       if (isEnding) this.shouldKeepAlive = false;
       return typeof text === "string" ? super.writeHead(status, text, fields) : super.writeHead(status, text ?? fields);
@@ -95,34 +116,54 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
   };
   const server: Server | TlsServer =
     tls === undefined
-      ? createHttpServer(common, handler)
+      ? nodeHttp.createServer(common, handler)
       : createHttpsServer({ ...common, ...readCertificate(tls) }, handler);
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // Both kinds of server have sockets of the network here.
     refuseUnreadable(error, socket as AnsweringSocket, options.onRefused);
   });
-  if (unixSocket !== undefined) await removeStaleSocket(unixSocket);
+  if (unixSocket !== undefined && !isShared && passedSocket === undefined) await removeStaleSocket(unixSocket);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       reject(listenError(error, options));
     });
-    server.listen(unixSocket === undefined ? { host, port, backlog } : { path: unixSocket }, () => {
+    if (passedSocket !== undefined) {
+      server.listen({ fd: passedSocket }, () => {
+        server.removeAllListeners("error");
+        const problem = passedSocketProblem(server, options);
+        if (problem === undefined) resolve();
+        else server.close(() => reject(new GatewayError("config_invalid", problem)));
+      });
+      return;
+    }
+    const place = unixSocket === undefined ? { host, port, backlog } : { path: unixSocket };
+    const reusePort = isShared && unixSocket === undefined && reusesPorts.has(process.platform);
+    // Without SO_REUSEPORT, the process that started the workers accepts and hands connections over (`node:cluster`).
+    server.listen({ ...place, reusePort, exclusive: !isShared || reusePort }, () => {
       server.removeAllListeners("error");
       resolve();
     });
   });
   // A named pipe of Windows has no mode.
-  if (unixSocket !== undefined && process.platform !== "win32") chmodSync(unixSocket, Number.parseInt(socketMode, 8));
+  if (unixSocket !== undefined && passedSocket === undefined && process.platform !== "win32")
+    chmodSync(unixSocket, Number.parseInt(socketMode, 8));
   const stopWatching =
     tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
   return {
     address: addressOf(server, options),
+    outlivesProcess: passedSocket !== undefined,
     endKeepAlive: () => {
       isEnding = true;
     },
-    stop: () => {
+    stop: async () => {
       stopWatching?.();
-      server.close();
+      // A connection that is not accepted yet breaks under its request.
+      await quietTurn();
+      // Not the method of HTTP servers, which closes connections under requests that are on their way.
+      NetServer.prototype.close.call(server);
+      await delay(lingerMs);
+      await quietTurn();
+      server.closeIdleConnections();
     },
     close: async () => {
       stopWatching?.();
@@ -148,7 +189,7 @@ const unreadable: Readonly<Record<string, readonly [status: number, text: string
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout"],
 };
 
-/** Answers as Node does without a listener, and tells what was refused. A connection that broke is no request. */
+/** Answers as Node does without a listener, and reports the refusal. A broken connection is not a request. */
 function refuseUnreadable(
   error: NodeJS.ErrnoException,
   socket: AnsweringSocket,
@@ -165,6 +206,9 @@ function refuseUnreadable(
     socket.write(`HTTP/1.1 ${status} ${text}\r\nConnection: close\r\n\r\n`);
   socket.destroySoon();
 }
+
+/** Where the kernel divides the connections of a port among processes; why not `node:cluster`: decision 14. */
+const reusesPorts: ReadonlySet<NodeJS.Platform> = new Set(["linux", "freebsd"]);
 
 /** Connections that may wait to be accepted; clients beyond that retry only after a second. */
 const backlog = 4096;
@@ -194,7 +238,7 @@ function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["
       told?.(undefined);
     } catch (error) {
       // Half-written files are normal during a replacement; the old certificate stays in use.
-      told?.(error instanceof Error ? error.message : String(error));
+      told?.(thrownMessage(error));
     }
   };
   const files = [tls.certFile, tls.keyFile, ...(tls.caFile === undefined ? [] : [tls.caFile])];
@@ -212,18 +256,16 @@ async function removeStaleSocket(path: string): Promise<void> {
   // Windows removes a pipe with its process.
   const stats = process.platform === "win32" ? undefined : statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
-  if (!stats.isSocket()) throw new GatewayError("config_invalid", `${path} exists and is not a socket`);
-  const isUsed = await new Promise<boolean>((resolve) => {
-    const probe = connect(path);
-    probe.once("connect", () => {
-      probe.destroy();
-      resolve(true);
-    });
-    probe.once("error", () => {
-      resolve(false);
-    });
-  });
-  if (isUsed) throw new GatewayError("config_invalid", `another process listens on ${path}`);
+  if (!stats.isSocket())
+    throw new GatewayError(
+      "config_invalid",
+      `${path} exists and is not a socket; delete it, or choose another \`listen.unixSocket\``,
+    );
+  if (await hasListener(path))
+    throw new GatewayError(
+      "config_invalid",
+      `another process listens on ${path}; choose another \`listen.unixSocket\`, or stop that process`,
+    );
   unlinkSync(path);
 }
 
@@ -232,6 +274,24 @@ function addressOf(server: Server | TlsServer, options: HttpListenOptions): stri
   if (address === null || typeof address === "string") return options.unixSocket ?? "";
   const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
   return `${options.tls === undefined ? "http" : "https"}://${host}:${address.port}`;
+}
+
+/** What is checked and shown is the configured address, so a passed socket must be there and nowhere else. */
+function passedSocketProblem(
+  server: Server | TlsServer,
+  { unixSocket, host, port }: HttpListenOptions,
+): string | undefined {
+  const address = server.address();
+  if (address === null || typeof address === "string") {
+    return unixSocket === undefined
+      ? `the socket of systemd is no TCP socket, and \`listen\` says ${host}:${port}; set \`listen.unixSocket\``
+      : undefined;
+  }
+  const configured = host === "localhost" ? ["127.0.0.1", "::1"] : [host];
+  if (unixSocket === undefined && address.port === port && configured.includes(address.address)) return undefined;
+  const there = unixSocket ?? `${host}:${port}`;
+  const passed = `${address.address}:${address.port}`;
+  return `systemd listens on ${passed} (ListenStream=), and \`listen\` says ${there}; make them the same`;
 }
 
 function listenError(error: NodeJS.ErrnoException, options: HttpListenOptions): GatewayError {

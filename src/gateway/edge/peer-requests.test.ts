@@ -1,13 +1,13 @@
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { Agent, createServer, type IncomingMessage, request as httpRequest } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, Socket } from "node:net";
 
 import { describe, expect, it } from "vitest";
 
 import { principalNamed } from "../../../test/support/principals.ts";
 import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import { createSeals } from "../../lib/keys/sealing.ts";
-import { createPeerCheck, isBodyOf, sendToPeer } from "./peer-requests.ts";
+import { createPeerCheck, type ForwardedRequest, isBodyOf, PeerUnreachableError, sendToPeer } from "./peer-requests.ts";
 
 const seal = createSeals([Buffer.alloc(32, 1)]).peer;
 const alice = { ...principalNamed("alice"), scopes: new Set(["a", "b"]) };
@@ -15,19 +15,24 @@ const body = Buffer.from('{"jsonrpc":"2.0"}');
 
 /** A gateway that knows the tokens of some callers. */
 function gatewayWith(sealing = seal, subjectTokens: SubjectTokens = new WeakMap()) {
-  return { seal: sealing, agent: new Agent(), subjectTokens };
+  return { node: "0000000a", seal: sealing, agent: new Agent(), subjectTokens };
 }
 
 /** What a peer receives of a request that a client sent to another gateway. */
-async function handedOver(at: number, sender = gatewayWith(), isAnswer = false): Promise<IncomingMessage> {
+async function handedOver(
+  at: number,
+  sender = gatewayWith(),
+  how: Pick<ForwardedRequest, "isAnswer" | "isLeaving"> = {},
+): Promise<IncomingMessage> {
   const received = Promise.withResolvers<IncomingMessage>();
   await using peer = await listening((request) => {
     received.resolve(request);
   });
   await using edge = await listening((request) => {
     const credentialHeaders = new Set(["x-api-key"]);
-    const forwarded = { request, body, principal: alice, address: "10.0.0.9", isAnswer, credentialHeaders };
-    void sendToPeer(sender, peer.url, forwarded, () => at).catch(() => {});
+    const forwarded = { request, body, principal: alice, address: "10.0.0.9", credentialHeaders, ...how };
+    const remote = { node: "0000000b", url: peer.url, gone: new AbortController().signal };
+    void sendToPeer(sender, remote, forwarded, () => at).catch(() => {});
   });
   const headers = {
     "mcp-session-id": "s",
@@ -92,8 +97,13 @@ describe("a request that a peer handed over", () => {
     expect(subjectTokens.get(principal)).toBe("secret-token");
   });
 
-  it("says whether it is an answer", async () => {
-    expect(createPeerCheck(gatewayWith(), () => 1000)(await handedOver(1000, gatewayWith(), true)).isAnswer).toBe(true);
+  it.each([
+    [{}, { isAnswer: false, leaving: undefined }],
+    [{ isAnswer: true }, { isAnswer: true, leaving: undefined }],
+    [{ isLeaving: true }, { isAnswer: false, leaving: "0000000a" }],
+  ])("says whether it is an answer, and whether its gateway shuts down: %j", async (how, vouched) => {
+    const request = await handedOver(1000, gatewayWith(), how);
+    expect(createPeerCheck(gatewayWith(), () => 1000)(request)).toMatchObject(vouched);
   });
 
   it("is served once", async () => {
@@ -124,5 +134,28 @@ describe("a request that a peer handed over", () => {
   ])("is refused if it was sealed %s", async (_why, sealing, at) => {
     const request = await handedOver(at, gatewayWith(sealing));
     expect(() => createPeerCheck(gatewayWith(), () => 1000)(request)).toThrow(/peer/u);
+  });
+});
+
+describe("a peer that holds its lease and cannot be reached from here", () => {
+  it("is given up soon, as one that has not received the request", async () => {
+    // As where a firewall drops what is sent: no connection, and no refusal.
+    class SilentAgent extends Agent {
+      override createConnection(): Socket {
+        return Object.assign(new Socket(), { connecting: true });
+      }
+    }
+    // Only these members are read.
+    const request = {
+      method: "POST",
+      url: "/mcp",
+      headers: {},
+      socket: new EventEmitter(),
+    } as unknown as IncomingMessage;
+    const forwarded = { request, body, principal: alice, address: undefined, credentialHeaders: new Set<string>() };
+    const peer = { node: "0000000b", url: "http://peer.example", gone: new AbortController().signal };
+    const sent = sendToPeer({ ...gatewayWith(), agent: new SilentAgent() }, peer, forwarded, () => 0);
+    await expect(sent).rejects.toThrow("no connection within");
+    await expect(sent).rejects.toBeInstanceOf(PeerUnreachableError);
   });
 });

@@ -1,11 +1,15 @@
-import { isPromise } from "../../lib/is-promise.ts";
-import type { OpenWorkEntry } from "../../core/open-work.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
-import { canonicalResource } from "../../auth/token-principal.ts";
-import type { Authentication, AuthenticationFailure, Authenticator, Credentials } from "../../auth/authenticator.ts";
+import {
+  type Authentication,
+  type AuthenticationFailure,
+  type Authenticator,
+  createCompositeAuthenticator,
+  type Credentials,
+} from "../../auth/authenticator.ts";
+import { createHttpClient, type HttpClient } from "../../auth/http-client.ts";
 import {
   type ChallengeOptions,
   formatChallenge,
@@ -13,17 +17,16 @@ import {
   metadataUrlOf,
   protectedResourceMetadata,
 } from "../../auth/resource-server.ts";
-import { GatewayError } from "../../errors.ts";
-import { anonymous, type Clock, type Principal, type SetTimer } from "../../core/exchange.ts";
-import type { Challenge } from "../../core/pipeline.ts";
-import { createHttpClient, type HttpClient } from "../../auth/http-client.ts";
-import { createCompositeAuthenticator } from "../../auth/composite.ts";
-import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
+import { canonicalResource } from "../../auth/token-principal.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { anonymous, type Clock, type Principal, type SetTimer } from "../../core/exchange.ts";
+import type { OpenWorkEntry } from "../../core/open-work.ts";
+import type { Challenge } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
 import { isLoopback, parseUrl } from "../../lib/addresses.ts";
+import { isPromise } from "../../lib/is-promise.ts";
 import { longestTimer } from "../../lib/timeout.ts";
-import { type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
+import { type AuthenticatorDeps, type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 import type { ForwardedCaller } from "./peer-requests.ts";
 
 /** The sender of an HTTP request. */
@@ -229,13 +232,6 @@ function endpointOf(url: string): string {
   return path.replace(/\/messages$/u, "/sse");
 }
 
-export interface RouteAuthenticationDeps {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly ask: HttpClient;
-  readonly subjectTokens: SubjectTokens;
-}
-
 /** The authentication of all routes. */
 export interface RouteAuthentications {
   /** Builds the authentication for a configuration. The returned function puts it in place. */
@@ -256,7 +252,7 @@ export function createIssuerClient(setTimer: SetTimer): HttpClient {
 }
 
 /** Creates an empty set; the first configuration is applied like every later one. */
-export function createRouteAuthentications(deps: RouteAuthenticationDeps): RouteAuthentications {
+export function createRouteAuthentications(deps: AuthenticatorDeps): RouteAuthentications {
   let opened: readonly OpenAuthenticator[] = [];
   let byRoute = new Map<string, RouteAuthentication>();
 
@@ -290,7 +286,7 @@ function routeAuthenticationOf(
   { name, auth, prefixes }: RouteConfig,
   { listen }: Config,
   opened: readonly OpenAuthenticator[],
-  { log }: RouteAuthenticationDeps,
+  { log }: AuthenticatorDeps,
 ): RouteAuthentication {
   const used = auth.use.flatMap((wanted) => opened.filter((each) => each.name === wanted));
   return createRouteAuthentication({

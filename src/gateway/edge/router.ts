@@ -20,7 +20,7 @@ import {
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
-import { createPeerCheck, type ForwardedCaller } from "./peer-requests.ts";
+import { createPeerCheck, type ForwardedCaller, sayDistrust, sayLeaving } from "./peer-requests.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
 
@@ -175,7 +175,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     else void serveNames(request, response, path);
   }
 
-  /** Names the endpoints that the caller may use, at `/` and where nothing is. */
+  /** Lists the endpoints that the caller may use, at `/` and in the answer to unknown paths. */
   async function serveNames(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const live = [...current.endpoints].filter(([name, { isDraining }]) => name.endsWith("/mcp") && !isDraining);
     const outcomes = new Map<RouteAuthentication, AuthenticationOutcome>();
@@ -218,9 +218,17 @@ function servePeer(
     return;
   }
   const { route, authentication, serve } = endpoint;
+  let forwarded: ForwardedCaller;
   try {
-    const forwarded = checkPeer(request);
+    forwarded = checkPeer(request);
+  } catch (error) {
+    sayDistrust(response);
+    refuseRequest(gateway, route.name, response, GatewayError.from(error));
+    return;
+  }
+  try {
     const isLate = gateway.openWork.isClosed;
+    if (isLate) sayLeaving(response);
     const work = request.method === "GET" ? undefined : beginWork(gateway, response, route.name, !isLate);
     const { principal, address } = forwarded;
     void serve(request, response, route, { work, isLate, principal, authentication, address, forwarded });
@@ -237,7 +245,7 @@ function beginWork(
   isCounted: boolean,
 ): OpenWorkEntry {
   const abandon = (): void => {
-    // Where a message was read, its answer is on its way already.
+    // If a message was read, its answer is already on its way.
     if (!response.headersSent) refuseRequest(gateway, route, response, lateError());
   };
   const work = gateway.openWork.begin({ abandon }, isCounted);

@@ -27,20 +27,24 @@ const flushMs = 3000;
 
 /**
  * Brings everything that clients wait for to its end: as usual within the grace period, after that with an error. The
- * listener accepts connections until then, because clients answer questions of running calls on new ones, and because
- * it may serve the probes too.
+ * listener accepts connections until then, because clients answer questions of running calls on new ones, because
+ * it may serve the probes too, and because a load balancer may not have noticed: other gateways serve what comes late.
  */
 export async function endWork(
-  { openWork, setTimer }: Pick<GatewayContext, "openWork" | "setTimer">,
+  { openWork, handedOver, clock, setTimer }: Pick<GatewayContext, "openWork" | "handedOver" | "clock" | "setTimer">,
   { grace, readinessDelay }: Config["shutdown"],
   listener: HttpListener | undefined,
 ): Promise<void> {
   if (listener !== undefined && readinessDelay > 0) await sleep(readinessDelay, setTimer);
+  // The next process serves what comes from here on.
+  if (listener?.outlivesProcess === true) await listener.stop();
   openWork.close();
+  const until = clock.now() + grace;
   await settlesWithin(openWork.whenIdle(), grace, setTimer);
-  listener?.stop();
+  if (listener?.outlivesProcess === false) await listener.stop();
+  await settlesWithin(handedOver.whenIdle(), Math.max(0, until - clock.now()), setTimer);
   openWork.cancel();
-  // What can be cancelled answers by itself, and the recording says so.
+  // Cancelled exchanges write their own answers, and are recorded as cancelled.
   await nextTurn();
   await nextTurn();
   openWork.abandon();

@@ -2,25 +2,26 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
-import { challengeOf, errorMessage } from "../../core/reply.ts";
-import { type ErrorCode, errorTable, GatewayError } from "../../errors.ts";
+import { challengeOf } from "../../core/reply.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
-import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
-import { decodeLabel } from "../../protocol/ids/label.ts";
-import { encodeSseMessage } from "../../protocol/sse/encoder.ts";
+import type { Message, RequestId } from "../../protocol/message.ts";
+import { isModernRevision } from "../../protocol/revisions.ts";
 import type { RestoredSession } from "../../sessions/registry.ts";
 import type { SessionRecord } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
-import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
-import { errorFields } from "../../telemetry/log.ts";
+import type { SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { ClusterMember, GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
 import { type BatchReply, type ClientConnection, type ClientReply, receive, revisionProblem } from "./conversation.ts";
+import { openStream } from "./get-stream.ts";
+import { deliverAnswer, type HandedRequest, type HandOverOutcome, handTo, handToStaying } from "./hand-over.ts";
 import {
   HttpBatchReply,
+  httpFactsOfPost,
   type HttpReplyTarget,
   LegacyReply,
   ModernReply,
@@ -28,12 +29,18 @@ import {
   writeJson,
   writeRejection,
 } from "./http-reply.ts";
-import { isBodyOf, passOn, sendToPeer } from "./peer-requests.ts";
-import { peerHolding } from "./request-peer.ts";
-import { httpFactsOfPost } from "./post-facts.ts";
+import { foreignBody, isBodyOf, type RemotePeer } from "./peer-requests.ts";
 import { type HttpCaller, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
-import { peerFor, peerGone, type SessionUse } from "./session-peer.ts";
+import {
+  peerFor,
+  peerGone,
+  peerHolding,
+  peerWithServer,
+  reachable,
+  type SessionRequest,
+  type SessionUse,
+} from "./session-peer.ts";
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
 export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandler {
@@ -176,9 +183,24 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
    */
   locate(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
     const { forwarded } = this.#caller;
-    // Also without a session: the caller is vouched for with this body only.
-    if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body))
-      throw new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
+    // Also without a session: the peer vouched for the caller with this body only.
+    if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body)) throw foreignBody();
+    const { cluster } = this.#gateway;
+    if (cluster?.serverOwner === undefined || forwarded !== undefined || !this.route.upstream().holdsSessions())
+      return this.#locateSession(use, body);
+    const era = isModernRevision(this.header("mcp-protocol-version") ?? "") ? "modern" : "legacy";
+    const peer = peerWithServer(cluster, this.route, this.principal, era);
+    if (peer === undefined) return this.#locateSession(use, body);
+    this.#body = body;
+    return this.#handTo(cluster, peer).then(async (outcome) => {
+      if (outcome === "answered") return false;
+      if ((await peer) !== undefined) throw peerGone();
+      return this.#locateSession(use, body);
+    });
+  }
+
+  #locateSession(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
+    const { forwarded } = this.#caller;
     const id = this.header("mcp-session-id");
     if (id === undefined) return this.#keep(body);
     const { registry, cluster } = this.#gateway;
@@ -187,7 +209,28 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     if (this.#session !== undefined && (use === "message" || !hasPeers)) return this.#keep(body);
     // An answer is for a question that this process has asked.
     if (forwarded?.isAnswer === true) return true;
-    return hasPeers ? this.#locateAmongPeers(cluster, use, id, body) : this.#restore(id);
+    if (hasPeers) return this.#locateAmongPeers(cluster, use, id, body);
+    return cluster === undefined ? this.#restore(id) : this.#restoreHandedOver(cluster, id, body);
+  }
+
+  /** Whether this worker, which the request has reached, runs the server for all sessions of all workers. */
+  #runsServer({ serverOwner }: ClusterMember): boolean {
+    return serverOwner !== undefined && this.route.upstream().sharedServer("legacy") !== undefined;
+  }
+
+  /** The peer may not know yet that another gateway has taken over a session that lives in one process. */
+  async #restoreHandedOver(cluster: ClusterMember, id: string, body: Buffer | undefined): Promise<boolean> {
+    this.#body = body;
+    const record = this.#gateway.registry.read(id, this.route.name, this.principal);
+    if (record !== undefined && this.route.upstream().holdsSessions() && !this.#runsServer(cluster)) {
+      const leaving = this.#caller.forwarded?.leaving;
+      const owner =
+        leaving === undefined
+          ? await cluster.ownerOf(record)
+          : await cluster.successorOf(record.id, leaving, { isLeaving: true });
+      if (owner !== cluster.node) throw peerGone();
+    }
+    return record === undefined || this.#restore(id, record);
   }
 
   #keep(body: Buffer | undefined): true {
@@ -195,8 +238,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return true;
   }
 
-  #restore(id: string, inspected?: SessionRecord): true | Promise<true> {
-    const restored = this.#gateway.registry.restore(id, this.route.name, this.principal, inspected);
+  #restore(id: string, known?: SessionRecord): true | Promise<true> {
+    const restored = this.#gateway.registry.restore(id, this.route.name, this.principal, known);
     if (isPromise(restored)) return restored.then((late) => this.#restored(late));
     return this.#restored(restored);
   }
@@ -207,6 +250,11 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return true;
   }
 
+  #facts({ id, openedBy, openedAt }: Session): SessionRequest["session"] {
+    const { clock } = this.#gateway;
+    return { id, openedBy, openedAt: clock.wall() - (clock.now() - openedAt) };
+  }
+
   async #locateAmongPeers(
     cluster: ClusterMember,
     use: SessionUse,
@@ -215,52 +263,69 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   ): Promise<boolean> {
     this.#body = body;
     const known = this.#session;
-    const inspected =
-      known === undefined ? await this.#gateway.registry.inspect(id, this.route.name, this.principal) : undefined;
-    const session = known ?? inspected;
+    // The gateway that serves it checks whether it has ended.
+    const record = known === undefined ? this.#gateway.registry.read(id, this.route.name, this.principal) : undefined;
+    const session = known === undefined ? record : this.#facts(known);
     if (session === undefined) return true;
     const holdsSessions = this.route.upstream().holdsSessions();
-    const url = await peerFor(cluster, { use, session, holdsSessions, lastEventId: this.header("last-event-id") });
-    if (await this.#passTo(cluster, url)) return false;
-    // Its lease has not ended yet. Any gateway can go on with a session that lives in no process.
-    if (url !== undefined && holdsSessions) throw peerGone();
-    return known === undefined ? this.#restore(id, inspected) : true;
+    const lastEventId = this.header("last-event-id");
+    const peer = this.#runsServer(cluster)
+      ? undefined
+      : await peerFor(cluster, { use, session, holdsSessions, lastEventId });
+    const outcome = await this.#handTo(cluster, peer);
+    if (outcome === "answered") return false;
+    // Any gateway can go on with a session that lives in no process.
+    if (peer !== undefined && holdsSessions && (await this.#succeed(cluster, session.id, peer, outcome))) return false;
+    return known === undefined ? this.#restore(id, record) : true;
+  }
+
+  /** Finds who serves a session instead of its owner; true if that is another gateway, which has answered. */
+  async #succeed(
+    cluster: ClusterMember,
+    session: string,
+    { node }: RemotePeer,
+    outcome: HandOverOutcome,
+  ): Promise<boolean> {
+    if (outcome === "lost") throw peerGone();
+    const next = await cluster.successorOf(session, node, { isLeaving: outcome === "leaving" });
+    if (next === cluster.node) return false;
+    const peer = next === node ? undefined : reachable(cluster, next);
+    // The lease of the owner has not ended yet.
+    if ((await this.#handTo(cluster, peer)) !== "answered") throw peerGone();
+    return true;
   }
 
   /** A request about a task, or the retry of a call that waits for input, goes to the gateway that has it. */
   handOver(message: Message): Promise<boolean> | undefined {
     const { cluster } = this.#gateway;
     if (cluster === undefined || this.#caller.forwarded !== undefined) return undefined;
-    const url = peerHolding(this.#gateway, cluster, this.route, this.principal, message);
-    return url === undefined ? undefined : this.#passTo(cluster, url);
+    const peer = peerHolding(this.#gateway, cluster, this.route, this.principal, message);
+    return peer === undefined ? undefined : this.#handTo(cluster, peer).then((outcome) => outcome === "answered");
   }
 
-  /** Hands the request to a peer; false if there is none, or it cannot be reached. */
-  async #passTo(cluster: ClusterMember, peer: MaybePromise<string | undefined>): Promise<boolean> {
-    const url = await peer;
-    if (url === undefined) return false;
-    let answer: IncomingMessage;
-    try {
-      answer = await this.#sendTo(cluster, url, false);
-    } catch (error) {
-      this.#gateway.log.debug(errorFields(GatewayError.from(error)), "a peer cannot be reached; serving its request");
-      return false;
-    }
-    passOn(answer, this.response);
-    this.#gateway.metrics.metrics.forwarded.labels({ route: this.route.name }).inc();
-    return true;
+  handOverLate(): Promise<boolean> | undefined {
+    const { cluster } = this.#gateway;
+    // Workers shut down together.
+    if (cluster === undefined || cluster.serverOwner !== undefined || this.#caller.forwarded !== undefined)
+      return undefined;
+    const isHeld = this.route.upstream().holdsSessions();
+    return handToStaying(this.#gateway, cluster, this.#handed, isHeld ? this.#session?.id : undefined);
   }
 
-  #sendTo(cluster: ClusterMember, url: string, isAnswer: boolean): Promise<IncomingMessage> {
-    const { request, principal } = this;
-    const { address, authentication } = this.#caller;
-    const { credentialHeaders } = authentication;
-    return sendToPeer(
-      cluster,
-      url,
-      { request, body: this.#body, principal, address, isAnswer, credentialHeaders },
-      this.#gateway.clock.wall,
-    );
+  get #handed(): HandedRequest {
+    return {
+      request: this.request,
+      response: this.response,
+      route: this.route,
+      caller: this.#caller,
+      body: this.#body,
+    };
+  }
+
+  /** Hands the request to a peer, if there is one. */
+  async #handTo(cluster: ClusterMember, found: MaybePromise<RemotePeer | undefined>): Promise<HandOverOutcome> {
+    const peer = await found;
+    return peer === undefined ? "unreachable" : handTo(this.#gateway, cluster, peer, this.#handed);
   }
 
   responseUnknown(report: () => void): void {
@@ -275,21 +340,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       this.acknowledge();
     };
     if (cluster === undefined || forwarded !== undefined) finish(false);
-    else void this.#deliverAmongPeers(cluster).then(finish);
-  }
-
-  /** Gives the client's response to the gateway that has asked for it. */
-  async #deliverAmongPeers(cluster: ClusterMember): Promise<boolean> {
-    for (const url of cluster.peers.values()) {
-      try {
-        const answer = await this.#sendTo(cluster, url, true);
-        answer.resume();
-        if (answer.statusCode === 202) return true;
-      } catch {
-        // That gateway has gone, and its questions with it.
-      }
-    }
-    return false;
+    else void deliverAnswer(this.#gateway, cluster, this.#handed).then(finish);
   }
 
   get mayInitialize(): boolean {
@@ -370,68 +421,6 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   }
 }
 
-/** GET: opens the stream for messages outside any request, or resumes a broken stream. */
-function openStream(http: HttpRequestContext, gateway: GatewayContext, session: Session | undefined): void {
-  const { request, response, route, header } = http;
-  if (session === undefined) {
-    refuseRequest(gateway, route.name, response, http.sessionError());
-    return;
-  }
-  if (header("accept")?.includes("text/event-stream") !== true) {
-    refuseHttp(gateway, route, response, "not_acceptable", "the Accept header of a GET must include text/event-stream");
-    return;
-  }
-  const streams = route.streamsOf(session);
-  const lastEventId = header("last-event-id");
-  const resumed = lastEventId === undefined ? undefined : streams.find(lastEventId);
-  const lost = lastEventId === undefined || resumed !== undefined ? [] : lostCalls(gateway, session, lastEventId);
-  if (lost.length > 0) {
-    const connection = new SseResponse(response, route.streamOptions);
-    for (const id of lost) void connection.write(encodeSseMessage(messageBytes(lostEventsError(id))));
-    connection.end();
-    return;
-  }
-  const stream = resumed ?? streams.general;
-  if (resumed === undefined && stream.isAttached) {
-    refuseHttp(gateway, route, response, "stream_conflict", "this session already has an open GET stream");
-    return;
-  }
-  const { clock } = gateway;
-  session.touch(clock.now());
-  session.running++;
-  response.on("close", () => {
-    session.running--;
-    session.touch(clock.now());
-  });
-  const connection = new SseResponse(response, route.streamOptions);
-  // The client comes back with newer credentials and misses nothing; requests of the session renew them too.
-  const stop = onExpiry(
-    () => session.principal,
-    gateway,
-    () => {
-      connection.end();
-    },
-  );
-  response.on("close", stop);
-  const isComplete = stream.attach(connection, resumed === undefined ? undefined : lastEventId);
-  if (!isComplete) {
-    stream.attach(connection);
-    // The missed events are gone, so the answer cannot come any more: say so instead of leaving the caller waiting.
-    for (const id of stream.requests) void stream.write(lostEventsError(id));
-    if (stream.requests.length > 0) stream.end();
-  }
-  route.listen(session);
-  request.resume();
-}
-
-/** The calls of a session that were lost with the process that sent an event; they are told once. */
-function lostCalls({ journal }: GatewayContext, session: Session, eventId: string): readonly RequestId[] {
-  const label = decodeLabel(eventId);
-  if (!label.ok || label.parts.session !== session.label || session.knownLost === label.parts.node) return [];
-  session.knownLost = label.parts.node;
-  return journal.lostCalls(session.id, label.parts.node);
-}
-
 function endSession(http: HttpRequestContext, gateway: GatewayContext, session: Session | undefined): void {
   if (session === undefined) {
     refuseRequest(gateway, http.route.name, http.response, http.sessionError());
@@ -440,15 +429,6 @@ function endSession(http: HttpRequestContext, gateway: GatewayContext, session: 
   session.end("the client ended the session");
   http.response.writeHead(200, { "content-length": 0 });
   http.response.end();
-}
-
-function lostEventsError(request: RequestId): Message {
-  return errorMessage(request, {
-    code: errorTable.overloaded.jsonrpc ?? -32603,
-    message:
-      "the answer is lost: the gateway was restarted, or no longer keeps the events after that id; the server may have carried out the request",
-    data: { origin: "gateway", code: "overloaded" },
-  });
 }
 
 /** Refuses a request that is not MCP. */

@@ -55,7 +55,7 @@ export function createWellKnown(
 }
 
 function answer(request: IncomingMessage, response: ServerResponse, document: Document | undefined): void {
-  // It may name the host that this caller used, and changes with the configuration.
+  // The document may name the host that this caller used, and changes with the configuration.
   response.setHeader("cache-control", "no-store");
   // Readable from any origin: nothing in them is secret, and clients in browsers need them.
   response.setHeader("access-control-allow-origin", "*");

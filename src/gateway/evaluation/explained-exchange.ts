@@ -19,7 +19,7 @@ export interface ExplainOptions {
 
 type PhaseExplanation = PolicyExplanation["phases"][number];
 
-/** Judges a recorded exchange by the rules of a policy, and says what each of them did. */
+/** Evaluates a recorded exchange against the rules of a policy, and reports the outcome of each. */
 export function explainRecorded(frames: readonly Frame[], { policy, showsValues }: ExplainOptions): PolicyExplanation {
   if (policy === undefined) return { policy: "none", phases: [] };
   if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { policy: "remote", phases: [] };
@@ -37,8 +37,8 @@ export function explainRecorded(frames: readonly Frame[], { policy, showsValues 
   };
   const inspected = InspectedMessage.of(exchange);
   const request = explain(inspected);
-  const [, far] = exchange.direction === "client-to-server" ? ["client", "upstream"] : ["upstream", "client"];
-  const answer = messageAt(frames, far === "upstream" ? "upstream" : "client", "received", true);
+  const far = exchange.direction === "client-to-server" ? "upstream" : "client";
+  const answer = messageAt(frames, far, "received", true);
   if (request.decision.effect === "deny" || answer === undefined || exchange.message.kind !== "request")
     return { policy: "rules", phases: [request.phase] };
   const { change } = request.decision;
@@ -51,7 +51,7 @@ export function explainRecorded(frames: readonly Frame[], { policy, showsValues 
   };
 }
 
-/** Judges a message that was not recorded. */
+/** Evaluates a message that was not recorded. */
 export function explainMessage(inspected: InspectedMessage, policy: RouteConfig["policy"]): PolicyExplanation {
   if (policy === undefined) return { policy: "none", phases: [] };
   if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { policy: "remote", phases: [] };

@@ -13,13 +13,13 @@ const phaseExplanation = z.strictObject({
   phase: z.enum(["request", "response"]),
   effect: z.enum(["allow", "change", "deny"]),
   rule: z.string().optional().describe("The rule that decided; absent if none did."),
-  reason: z.string().optional().describe("What the agent is told."),
+  reason: z.string().optional().describe("The message to the agent."),
   rules: z.array(ruleOutcome).readonly().describe("Every rule that was evaluated, in order."),
   read: z
     .array(z.strictObject({ path: z.string(), value: z.string().optional() }))
     .readonly()
-    .describe("What the decision looked at; values are JSON and need the right `bodies`."),
-  missing: z.array(z.string()).readonly().describe("What it looked at and the recording does not hold."),
+    .describe("What the decision read; values are JSON and need the right `bodies`."),
+  missing: z.array(z.string()).readonly().describe("What the decision read and the recording does not contain."),
 });
 
 /** Why a message is allowed or refused. */

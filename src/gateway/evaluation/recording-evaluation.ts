@@ -5,6 +5,7 @@ import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
 import { createEnforcement } from "../../policy/enforce.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
 import { memberValue } from "../../protocol/json/read.ts";
+import { listShapes } from "../../protocol/lists.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { ExchangeRecord, Frame } from "../../recorder/contract.ts";
 import type { CaptureLine } from "../../recorder/store/store-contract.ts";
@@ -176,7 +177,7 @@ function changesOf(replayed: ReplayedExchange, { events, forwarded, answer }: Re
   if (denied !== undefined) {
     if (wasDenied) return [];
     const reason = denied.refusal?.reason;
-    const detail = reason === undefined ? [] : [`the agent is told: ${reason}`];
+    const detail = reason === undefined ? [] : [`the agent sees: ${reason}`];
     return [{ kind: "newly-denied", rule: denied.explanation.rule, detail }];
   }
   const deciding = events.find(({ phase }) => phase === "request");
@@ -230,17 +231,10 @@ function differences(before: unknown, after: unknown): readonly string[] {
   return jsonDifferences(before, after, { sharesPlaceholders: true, limit: 5 }).map(describeDifference);
 }
 
-const listMembers = [
-  ["tools", "name"],
-  ["prompts", "name"],
-  ["resources", "uri"],
-  ["resourceTemplates", "uriTemplate"],
-] as const;
-
 /** Names that would be hidden from a list or shown in it. */
 function listChanges(before: Message, after: Message): readonly PolicyChange[] {
   const changes: PolicyChange[] = [];
-  for (const [member, key] of listMembers) {
+  for (const { member, key } of listShapes) {
     const [old, now] = [before, after].map((message) => namesIn(memberValue(message, `result.${member}`), key));
     if (old === undefined || now === undefined) continue;
     const hidden = [...old].filter((name) => !now.has(name));

@@ -1,12 +1,10 @@
-import { principalNameOf } from "../../core/principal-name.ts";
-import { createExchange } from "../../core/exchange.ts";
-import { anonymous, type Exchange, type Principal } from "../../core/exchange.ts";
+import { anonymous, createExchange, type Exchange, type Principal, principalNameOf } from "../../core/exchange.ts";
+import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
+import { memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { newestLegacy, parseRevision } from "../../protocol/revisions.ts";
 import type { Frame, FrameContext, FrameLeg } from "../../recorder/contract.ts";
 import { recordedMessage } from "../../recorder/replay/mock.ts";
-import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
-import { memberValue } from "../../protocol/json/read.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 
 /** An exchange that is rebuilt while its frames are read. */
@@ -125,7 +123,7 @@ function isMissing(
       // Only the beginning of a session id is recorded: the whole would be a credential.
       return context.session !== undefined;
     case "request":
-      return isRequestFieldMissing(field, rest[0], replayedHeaders(context.http?.headers), context.transport);
+      return isRequestFieldMissing(field, rest[0], context);
     case "mcp":
       if (field === "arguments") return isRedacted(message, "params.arguments", rest);
       return field === "params" || field === undefined ? isRedacted(message, "params", rest) : false;
@@ -140,18 +138,13 @@ function isMissing(
   }
 }
 
-function replayedHeaders(headers: Readonly<Record<string, string>> | undefined): Readonly<Record<string, string>> {
-  return headers ?? {};
-}
-
 function isRequestFieldMissing(
   field: string | undefined,
   name: string | undefined,
-  headers: Readonly<Record<string, string>>,
-  transport: string,
+  { http, transport }: FrameContext,
 ): boolean {
   if (field !== "headers" || transport !== "http") return false;
-  const value = name === undefined ? undefined : headers[name.toLowerCase()];
+  const value = name === undefined ? undefined : http?.headers[name.toLowerCase()];
   return value === undefined || hasPlaceholder(value);
 }
 

@@ -16,6 +16,10 @@ import type { CorrelationOptions } from "../../sessions/pending/limits.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
+import type { Guard } from "../../core/pipeline.ts";
+import type { CorrelationState } from "../../sessions/pending/states.ts";
+import type { GatewayRecording } from "../wiring/recording.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { Leg, WireObserver } from "../wiring/wire-observer.ts";
 import { createObservedValidation } from "./observed-validation.ts";
@@ -33,6 +37,10 @@ export interface ObservedRouteDeps {
   readonly setTimer: SetTimer;
   /** Counts messages, and records them where configured. */
   readonly observer: WireObserver;
+  /** Counts and logs how exchanges end. */
+  readonly exchangeLog: Guard;
+  /** Records that a request got no answer. */
+  readonly onUnanswered: GatewayRecording["onUnanswered"] | undefined;
   readonly newLabel: GatewayContext["newLabel"];
 }
 
@@ -61,11 +69,9 @@ export interface ObservedRoute {
 }
 
 /** Creates a route in observe mode: nothing is refused, changed or delayed. */
-export function createObservedRoute(
-  name: string,
-  upstream: HttpEndpoint,
-  { limits, correlation, validation, log, clock, setTimer, observer: wireObserver, newLabel }: ObservedRouteDeps,
-): ObservedRoute {
+export function createObservedRoute(name: string, upstream: HttpEndpoint, deps: ObservedRouteDeps): ObservedRoute {
+  const { limits, correlation, validation, log, clock, setTimer, observer: wireObserver } = deps;
+  const exchanges = createObservedExchanges(name, deps);
   const correlator = createCorrelator<Exchange>({
     ...observing(correlation),
     clock,
@@ -75,17 +81,20 @@ export function createObservedRoute(
       const exchange = about?.payload ?? observer.current;
       if (exchange !== undefined) wireObserver.found(diagnostic, exchange);
     },
+    onFinished: ({ payload, state }) => {
+      const code = state === "abandoned" ? observer.closing : endCodes[state];
+      if (payload !== undefined && code !== undefined) exchanges.unanswered(payload, code);
+    },
   });
   const observer = createTrafficObserver({
     route: name,
     limits,
     findingsIn: createObservedValidation(validation),
     correlator,
-    log,
     onFound: (diagnostic, about) => {
       wireObserver.found(diagnostic, about);
     },
-    exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newLabel }),
+    exchanges: (call) => exchanges.open(call),
   });
   const pass = createPassThrough(
     upstream,
@@ -120,11 +129,26 @@ function observing({ limits, ttl }: CorrelationOptions): CorrelationOptions {
   return { limits: { ...limits, perOwner: Infinity }, ttl };
 }
 
-export interface ObservedExchangesDeps {
-  readonly route: string;
-  readonly observer: WireObserver;
-  readonly clock: Clock;
-  readonly newLabel: GatewayContext["newLabel"];
+/** Why a request gets no answer, by its final state. Requests abandoned when the gateway stops have no reason. */
+const endCodes: Readonly<Partial<Record<CorrelationState, ErrorCode>>> = {
+  cancelled: "cancelled",
+  // Its sender reused the id for another request.
+  superseded: "cancelled",
+  timed_out: "upstream_timeout",
+  // The gateway no longer follows it.
+  evicted: "internal",
+};
+
+type ObservedExchangesDeps = Pick<
+  ObservedRouteDeps,
+  "observer" | "exchangeLog" | "onUnanswered" | "clock" | "newLabel"
+>;
+
+/** Reports traffic as exchanges. */
+interface ObservedExchanges {
+  open(call: ObservedCall): ObservedMessages;
+  /** A request gets no answer any more. */
+  unanswered(exchange: Exchange, code: ErrorCode): void;
 }
 
 /** The messages of one HTTP request and its response, as they pass. */
@@ -132,7 +156,7 @@ export interface ObservedMessages {
   /** Counts and records a message; returns its exchange, which for an answer is that of its request. */
   fromClient(message: Message): Exchange;
   fromUpstream(message: Message): Exchange;
-  /** Everything about a message has been found; it went on to this side. */
+  /** All findings about a message are known; it went on to this side. */
   done(leg: Leg, message: Message, exchange: Exchange): void;
   /** Records bytes that hold no valid message; returns what they belong to. */
   raw(leg: Leg, bytes: Buffer): MessageOrigin;
@@ -152,20 +176,31 @@ const mostOpen = 10_000;
 
 /**
  * Reports traffic that passes through as exchanges, like traffic that the gateway terminates, so that observed routes are
- * counted and recorded like all others.
+ * counted, logged and recorded like all others.
  */
-function createObservedExchanges(options: ObservedExchangesDeps): (call: ObservedCall) => ObservedMessages {
-  const { route, observer: wireObserver, clock, newLabel } = options;
+function createObservedExchanges(
+  route: string,
+  { observer: wireObserver, exchangeLog, onUnanswered, clock, newLabel }: ObservedExchangesDeps,
+): ObservedExchanges {
   const open = new Map<string, Exchange>();
+  const keys = new WeakMap<Exchange, string>();
   let requestCount = 0;
 
   function remember(key: string, exchange: Exchange): void {
     const [oldest] = open.size < mostOpen ? [] : open.keys();
     if (oldest !== undefined) open.delete(oldest);
     open.set(key, exchange);
+    keys.set(exchange, key);
   }
 
-  return ({ request, principal, revision }) => {
+  function unanswered(exchange: Exchange, code: ErrorCode): void {
+    const key = keys.get(exchange);
+    if (key !== undefined && open.get(key) === exchange) open.delete(key);
+    onUnanswered?.(exchange, code);
+    exchangeLog.failed(exchange, new GatewayError(code, "no answer was seen"));
+  }
+
+  function openCall({ request, principal, revision }: ObservedCall): ObservedMessages {
     requestCount += 1;
     const named = request.headers["mcp-session-id"];
     const id = typeof named === "string" ? named : undefined;
@@ -250,8 +285,11 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
       },
       fromUpstream: (message) => passed("server-to-client", message, asking),
       done: (leg, message, exchange) => {
-        // An answer to nothing is an exchange of its own, which ends with what was found about it.
-        if (!isAnswer(message) || exchange.message !== message) wireObserver.sent(leg, message, exchange);
+        // An answer without a request becomes an exchange, which ends with the findings about it.
+        if (isAnswer(message) && exchange.message === message) return;
+        wireObserver.sent(leg, message, exchange);
+        if (message.kind === "notification") exchangeLog.answered(exchange, { message: undefined });
+        else if (message.kind !== "request") exchangeLog.answered(exchange, { message });
       },
       raw: (leg, bytes) => {
         const origin = leg === "upstream" && asking !== undefined ? asking : originOf(leg);
@@ -262,7 +300,9 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
         if (id === undefined) for (const key of own) open.delete(key);
       },
     };
-  };
+  }
+
+  return { open: openCall, unanswered };
 }
 
 function isAnswer({ kind }: Message): boolean {

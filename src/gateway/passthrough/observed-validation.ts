@@ -1,13 +1,13 @@
 import type { Exchange } from "../../core/exchange.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import type { HeaderLookup } from "../../protocol/http/mirrored-headers.ts";
 import type { Diagnostic } from "../../protocol/diagnostics.ts";
+import type { HeaderLookup } from "../../protocol/http/mirrored-headers.ts";
 import type { Direction, Message } from "../../protocol/message.ts";
 import { type Revision, revisions } from "../../protocol/revisions.ts";
 import { checkMirroredHeaders } from "../../protocol/validation/semantic.ts";
 import { validate, type ValidationSettings } from "../../protocol/validation/validate.ts";
 import { DeclaredCapabilities } from "../wiring/declared-capabilities.ts";
-import { loadSchemas } from "../wiring/schemas.ts";
+import { loadSchemas } from "../../protocol/validation/schema-validator.ts";
 
 /** An observed message and what it belongs to. */
 export interface ObservedSubject {

@@ -1,76 +1,59 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import type { Dispatcher } from "undici";
-import { GatewayError } from "../../errors.ts";
-import { anonymous, type Principal } from "../../core/exchange.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
+import type { Principal } from "../../core/exchange.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
-import { connectionHeaders } from "../../lib/header-name.ts";
-import type { TrafficObserver } from "./traffic-observer.ts";
+import { connectionHeaders } from "../../lib/text/header-name.ts";
+import type { ObservedRequest, TrafficObserver } from "./traffic-observer.ts";
 
-const none: ReadonlySet<string> = new Set();
+/** Passes one HTTP request through, without the caller's credentials for the gateway. */
+type PassThroughRequest = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  credentialHeaders: ReadonlySet<string>,
+  principal: Principal,
+) => Promise<void>;
 
 /**
  * Creates the handler of a route in observe mode: every byte is forwarded in both directions and shown to the observer
- * afterwards. Only headers with credentials for the gateway (`kept`) are removed. Nothing that the observer does, not even
- * a fault, changes what passes (SC-062).
+ * afterwards. Only headers with credentials for the gateway are removed. Nothing that the observer does, not even a
+ * fault, changes what passes (SC-062).
  */
 export function createPassThrough(
   upstream: HttpEndpoint,
   observer: Pick<TrafficObserver, "open">,
   onFault: (error: unknown) => void,
-  onUpstreamError: (error: Error) => void = () => {},
-): (
-  request: IncomingMessage,
-  response: ServerResponse,
-  kept?: ReadonlySet<string>,
-  principal?: Principal,
-) => Promise<void> {
+  onUpstreamError: (error: Error) => void,
+): PassThroughRequest {
   /** A fault of the observer must not reach the traffic. */
-  const observe = (look: () => void): void => {
-    try {
-      look();
-    } catch (error) {
-      onFault(error);
-    }
-  };
+  const shielded =
+    <Args extends readonly unknown[]>(look: (...args: Args) => void) =>
+    (...args: Args): void => {
+      try {
+        look(...args);
+      } catch (error) {
+        onFault(error);
+      }
+    };
 
-  return (request, response, kept = none, principal = anonymous) =>
+  return (request, response, credentialHeaders, principal) =>
     new Promise((resolve) => {
       const observed = observer.open(request, principal);
-      const done = (): void => {
-        observe(() => {
-          observed.closed();
-        });
-        resolve();
-      };
-      const relay = new Relay(
-        response,
-        (chunk) => {
-          observe(() => {
-            observed.fromUpstream(chunk);
-          });
+      const close = shielded(observed.closed);
+      const relay = new Relay(response, credentialHeaders.size > 0, {
+        onHead: shielded(observed.answered),
+        onChunk: shielded(observed.fromUpstream),
+        onError: onUpstreamError,
+        onDone: (code) => {
+          close(code);
+          resolve();
         },
-        kept.size > 0,
-      );
-      relay.onHead = (status, headers) => {
-        observe(() => {
-          observed.answered(status, headers);
-        });
-      };
-      relay.onDone = done;
-      relay.onError = onUpstreamError;
+      });
       // Two readers: the one that forwards gets every chunk first.
       const body = request.pipe(new PassThrough());
-      request.on("data", (chunk: Buffer) => {
-        observe(() => {
-          observed.fromClient(chunk);
-        });
-      });
-      request.on("end", () => {
-        observe(() => {
-          observed.clientDone();
-        });
-      });
+      request.on("data", shielded(observed.fromClient));
+      request.on("end", shielded(observed.clientDone));
       response.on("close", () => {
         if (!response.writableFinished) relay.abort();
       });
@@ -80,7 +63,7 @@ export function createPassThrough(
           origin: upstream.origin,
           path: upstream.path,
           method: verbOf(request.method),
-          headers: forwardable(request.headers, upstream.headers, kept),
+          headers: { ...forwardable(request.headers, credentialHeaders), ...upstream.headers },
           body: hasBody ? body : null,
           headersTimeout: 0,
           bodyTimeout: 0,
@@ -91,23 +74,32 @@ export function createPassThrough(
     });
 }
 
+interface RelayEvents {
+  readonly onHead: ObservedRequest["answered"];
+  /** Called with each chunk after it went on. */
+  readonly onChunk: (chunk: Buffer) => void;
+  readonly onError: (error: Error) => void;
+  /** Called at the end, with the reason for requests that were not answered. */
+  readonly onDone: (code: ErrorCode) => void;
+}
+
 /** Copies an upstream's response to the client, chunk by chunk, with backpressure. */
 class Relay implements Dispatcher.DispatchHandler {
-  onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void = () => {};
-  onDone: () => void = () => {};
-  onError: (error: Error) => void = () => {};
   readonly #response: ServerResponse;
-  readonly #afterwards: (chunk: Buffer) => void;
   readonly #isAuthenticated: boolean;
+  readonly #events: RelayEvents;
   #controller: Dispatcher.DispatchController | undefined;
+  #isAborted = false;
+  #isDone = false;
 
-  constructor(response: ServerResponse, afterwards: (chunk: Buffer) => void, isAuthenticated: boolean) {
+  constructor(response: ServerResponse, isAuthenticated: boolean, events: RelayEvents) {
     this.#response = response;
-    this.#afterwards = afterwards;
     this.#isAuthenticated = isAuthenticated;
+    this.#events = events;
   }
 
   abort(): void {
+    this.#isAborted = true;
     this.#controller?.abort(new GatewayError("cancelled", "the client has gone"));
   }
 
@@ -124,19 +116,19 @@ class Relay implements Dispatcher.DispatchHandler {
     if (this.#response.headersSent) return;
     if (status === 401 && this.#isAuthenticated) {
       // The upstream refused the gateway's credentials; another token of the client would not help.
-      this.onHead(status, headers);
+      this.#events.onHead(status, headers);
       this.onResponseError(controller, new Error("it refuses the gateway's credentials"));
       controller.abort(new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials"));
       return;
     }
-    this.#response.writeHead(status, forwardable(headers, {}));
+    this.#response.writeHead(status, forwardable(headers));
     this.#response.flushHeaders();
-    this.onHead(status, headers);
+    this.#events.onHead(status, headers);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const hasRoom = this.#response.write(chunk);
-    this.#afterwards(chunk);
+    this.#events.onChunk(chunk);
     if (hasRoom) return;
     controller.pause();
     this.#response.once("drain", () => {
@@ -146,18 +138,28 @@ class Relay implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     this.#response.end();
-    this.onDone();
+    this.#done("upstream_invalid");
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.onError(error);
+    if (this.#isAborted) {
+      this.#done("cancelled");
+      return;
+    }
+    this.#events.onError(error);
     if (this.#response.headersSent) this.#response.destroy();
     else if (!this.#response.destroyed) {
       this.#response.writeHead(502, { "content-type": "text/plain" });
       // The reason may name an internal address; it is in the log.
       this.#response.end("cannot reach the upstream\n");
     }
-    this.onDone();
+    this.#done("upstream_unreachable");
+  }
+
+  #done(code: ErrorCode): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    this.#events.onDone(code);
   }
 }
 
@@ -165,14 +167,13 @@ function verbOf(method: string | undefined): Dispatcher.HttpMethod {
   return method === "POST" || method === "DELETE" || method === "OPTIONS" || method === "HEAD" ? method : "GET";
 }
 
+/** The headers that go on: not those of one connection, nor those to be removed. */
 function forwardable(
   received: Readonly<Record<string, string | string[] | undefined>>,
-  own: Readonly<Record<string, string>>,
-  kept: ReadonlySet<string> = none,
+  removed?: ReadonlySet<string>,
 ): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = {};
-  for (const [name, value] of Object.entries(received)) {
-    if (value !== undefined && !connectionHeaders.has(name) && !kept.has(name)) headers[name] = value;
-  }
-  return { ...headers, ...own };
+  for (const [name, value] of Object.entries(received))
+    if (value !== undefined && !connectionHeaders.has(name) && removed?.has(name) !== true) headers[name] = value;
+  return headers;
 }

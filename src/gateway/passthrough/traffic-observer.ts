@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { ErrorCode } from "../../errors.ts";
 import type { Exchange, MessageOrigin, Principal } from "../../core/exchange.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { memberString } from "../../protocol/json/read.ts";
@@ -6,13 +7,13 @@ import { createDiagnostic, type Diagnostic } from "../../protocol/diagnostics.ts
 import type { Message, ParseFailure, ParseLimits } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
-import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";
+import { parseRevision, type Revision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import { createSseDecoder, type SseDecoder } from "../../protocol/sse/decoder.ts";
 import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import { warnUnknownRevision } from "../../protocol/validation/semantic.ts";
 import type { CorrelationScope, Correlator } from "../../sessions/pending/correlator.ts";
 import type { CorrelationEntry, RequestDirection } from "../../sessions/pending/entry.ts";
-import { type Logger, shortenName } from "../../telemetry/log.ts";
+import { shortenName } from "../../telemetry/log.ts";
 import type { Leg } from "../wiring/wire-observer.ts";
 import type { ObservedValidation } from "./observed-validation.ts";
 import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
@@ -20,17 +21,20 @@ import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
 /** Observes traffic that has already passed. */
 export interface TrafficObserver {
   open(request: IncomingMessage, principal: Principal): ObservedRequest;
-  /** The message that is being correlated right now: what is found about no request is found about it. */
+  /** The message that is being correlated: findings about no request are about it. */
   readonly current: Exchange | undefined;
+  /** Why the HTTP exchange ends that is being closed right now, with the requests that it leaves unanswered. */
+  readonly closing: ErrorCode | undefined;
 }
 
 /** One HTTP request and its response, as they pass. */
 export interface ObservedRequest {
-  fromClient(chunk: Buffer): void;
-  clientDone(): void;
-  answered(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
-  fromUpstream(chunk: Buffer): void;
-  closed(): void;
+  readonly fromClient: (chunk: Buffer) => void;
+  readonly clientDone: () => void;
+  readonly answered: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void;
+  readonly fromUpstream: (chunk: Buffer) => void;
+  /** The HTTP exchange has ended: the client left, or the server has nothing more to say or could not be reached. */
+  readonly closed: (code: ErrorCode) => void;
 }
 
 export interface TrafficObserverDeps {
@@ -38,8 +42,7 @@ export interface TrafficObserverDeps {
   readonly limits: ParseLimits;
   readonly findingsIn: ObservedValidation;
   readonly correlator: Correlator<Exchange>;
-  readonly log: Logger;
-  /** Takes everything that is found about messages. */
+  /** Receives all findings about messages. */
   readonly onFound: (diagnostic: Diagnostic, about: MessageOrigin) => void;
   /** Receives the messages of each request with their caller. */
   readonly exchanges: (call: ObservedCall) => ObservedMessages;
@@ -51,10 +54,11 @@ const mostRevisions = 100;
 
 /** Creates the observer of a route in observe mode: it parses, correlates and logs. */
 export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
-  const { route, limits, findingsIn, correlator, log, onFound } = options;
+  const { route, limits, findingsIn, correlator, onFound } = options;
   const sessions = new BoundedMap<string, CorrelationScope<Exchange>>(mostSessions);
   const sessionRevisions = new SessionRevisions();
   let current: Exchange | undefined;
+  let closing: ErrorCode | undefined;
 
   function report(diagnostics: readonly Diagnostic[], about: MessageOrigin): void {
     for (const diagnostic of diagnostics) onFound(diagnostic, about);
@@ -74,6 +78,9 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
     get current() {
       return current;
     },
+    get closing() {
+      return closing;
+    },
     open: (request, principal) => {
       const named = request.headers["mcp-protocol-version"];
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
@@ -92,7 +99,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       /** The session that the response opens. */
       let opened: string | undefined;
 
-      /** Passes on the messages in some bytes; what is wrong with a batch is told with its first. */
+      /** Passes on the messages in some bytes; findings about a batch come with its first message. */
       const each = (bytes: Buffer, leg: Leg, take: (message: Message, found?: readonly Diagnostic[]) => void): void => {
         const { messages, diagnostics } = messagesIn(bytes, revision, leg, told, options);
         for (const [index, message] of messages.entries()) take(message, index === 0 ? diagnostics : []);
@@ -127,18 +134,6 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
         report(findingsIn(message, { revision, direction, header, exchange, session: session ?? opened }), exchange);
         correlate(message, direction, exchange);
         told.done("client", message, exchange);
-        const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;
-        log.info(
-          {
-            exchange: exchange.id,
-            route,
-            kind: message.kind,
-            method: shortenName(message.method),
-            target: shortenName(tool),
-            rpc: shortenName(message.id?.json),
-          },
-          "observed",
-        );
       };
 
       return {
@@ -163,10 +158,17 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           if (decoder === undefined) answer.add(chunk);
           else decoder.push(chunk);
         },
-        closed: () => {
+        closed: (code) => {
           if (decoder === undefined && !answer.isEmpty) each(answer.take(), "upstream", upstreamSent);
           answer = new Collected(0);
-          for (const entry of entries) entry.close();
+          // The answer may come on another connection, to a client that resumes the stream.
+          const mayResume = decoder !== undefined && session !== undefined && revisions[revision].resumption;
+          closing = code;
+          if (!mayResume)
+            for (const entry of entries)
+              if (code === "cancelled") entry.close();
+              else entry.finish("abandoned");
+          closing = undefined;
           told.closed();
         },
       };
@@ -174,7 +176,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
   };
 }
 
-/** A session as the caller who uses it names it; undefined where the headers name none. */
+/** The session id in the headers, bound to the caller; undefined without one. */
 function sessionKey(
   headers: Readonly<Record<string, string | string[] | undefined>>,
   principal: Principal,
@@ -183,7 +185,7 @@ function sessionKey(
   return typeof session === "string" ? `${principal.id} ${session}` : undefined;
 }
 
-/** The messages in some bytes, and what is wrong with them as a batch; whatever is none is recorded as it came (SC-030, SC-039). */
+/** The messages in some bytes, and what is wrong with them as a batch; anything else is recorded as it arrived (SC-030, SC-039). */
 function messagesIn(
   bytes: Buffer,
   revision: Revision,

@@ -30,7 +30,7 @@ export interface FromUpstreamDeps {
   readonly strayResponse: (exchange: Exchange) => void;
 }
 
-/** Creates the handlers for what an upstream sends of its own accord: notifications, requests, and its end. */
+/** Creates the handlers for unsolicited messages of an upstream: notifications, requests, and its end. */
 export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDeps): LinkEventsFor {
   const { clock, newLabel, log } = gateway;
   const { route, observer, whenStored, tracing, pipeline, strayResponse } = deps;
@@ -64,7 +64,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
     });
   }
 
-  /** The origin of something that holds no message and came with no call. */
+  /** The origin of something that holds no message and belongs to no call. */
   function originOf(scope: LinkScope, transport: TransportContext): MessageOrigin {
     return {
       id: newLabel(scope.session),
@@ -105,7 +105,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
         await stored.catch((error: unknown) => {
           message = failureMessage(exchange, error);
         });
-      // Where nobody answered in time the exchange is cancelled; the server has to hear of it all the same.
+      // If nobody answered in time, the exchange is cancelled; the server still needs an answer.
       const cancellation = new Cancellation();
       await link.send({ ...exchange, direction: "client-to-server", message, original: message, cancellation });
     } catch (error) {

@@ -1,20 +1,29 @@
 import type { Exchange } from "../../core/exchange.ts";
-import { type Guard, type Interceptor, identityInterceptor } from "../../core/pipeline.ts";
+import { type Guard, identityInterceptor, type Interceptor } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Diagnostic } from "../../protocol/diagnostics.ts";
+import { type Diagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
 import { type Direction, type Message, reverseDirection } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { hasWrongKind } from "../../protocol/methods.ts";
 import { newestLegacy, type Revision, revisions } from "../../protocol/revisions.ts";
+import { checkIdReuse } from "../../protocol/validation/semantic.ts";
 import { validate, type ValidationContext, type ValidationSettings } from "../../protocol/validation/validate.ts";
-import { loadSchemas } from "../wiring/schemas.ts";
-import type { SemanticChecks } from "./semantic-checks.ts";
+import type { SessionRegistry } from "../../sessions/registry.ts";
+import type { Session } from "../../sessions/session.ts";
+import { DeclaredCapabilities } from "../wiring/declared-capabilities.ts";
+import { loadSchemas } from "../../protocol/validation/schema-validator.ts";
+import type { WireObserver } from "../wiring/wire-observer.ts";
 
-/** The steps that validate the messages of a route. Both guards judge what goes on, after everything that may change it. */
+/**
+ * The steps that validate the messages of a route. Both guards check the message that is forwarded, after everything
+ * that may change it.
+ */
 export interface MessageValidation {
   /** Waits until the schemas are loaded; does nothing where none are needed. */
   readonly schemasLoaded: Interceptor;
-  /** The innermost step before the message is tracked and sent: judges requests and notifications of both sides. */
+  /** The innermost step before the message is tracked and sent: checks requests and notifications of both sides. */
   readonly messages: Guard;
-  /** Stands outside of interceptors and policy: judges the answers that they leave. */
+  /** Stands outside of interceptors and policy: checks the answers that they return. */
   readonly answers: Guard;
 }
 
@@ -80,7 +89,7 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
         const { message: answer } = reply;
         const { message: request } = exchange;
         if (answer === undefined || request.kind !== "request") return reply;
-        // With an unknown name the message would have come as far as to be judged itself.
+        // A message with an unknown name would be checked by itself.
         const problem =
           reply.isHidden === true
             ? messageProblem(exchange)
@@ -104,4 +113,64 @@ function revisionOf({ direction, message, revision }: Exchange): Revision {
   const isBridged =
     direction === "server-to-client" && message.kind === "request" && !revisions[revision].serverRequests;
   return isBridged ? newestLegacy : revision;
+}
+
+/**
+ * Creates the guard that refuses request methods without an id, and names of notifications with one, in both directions. Code
+ * that looks at the id and code that looks at the name would take such a message for different things: it would pass the checks of
+ * the one kind and be carried out as the other.
+ */
+export function createMessageKinds(observer: Pick<WireObserver, "found">): Guard {
+  return {
+    enter: (exchange) => {
+      const { kind, method } = exchange.message;
+      if (method === undefined || !hasWrongKind(kind, method)) return undefined;
+      observer.found(diagnosticTable["method.wrong-kind"], exchange);
+      return new GatewayError("invalid_message", kind === "request" ? notificationWithId : requestWithoutId);
+    },
+    answered: (_exchange, reply) => reply,
+    failed: () => {},
+  };
+}
+
+const notificationWithId = "the method is a notification; send it without an id";
+const requestWithoutId = "the method is a request; send it with an id";
+
+/**
+ * The checks that depend on earlier messages (SC-028). Progress, cancellation and stray answers are checked where
+ * they are matched, in `sessions/pending`.
+ */
+export interface SemanticChecks {
+  ofMessage(exchange: Exchange): readonly Diagnostic[];
+  /** The answer to the request of an exchange. */
+  ofAnswer(exchange: Exchange, answer: Message): readonly Diagnostic[];
+  /** The server of the route was replaced. */
+  forgetServer(): void;
+}
+
+/** Creates the checks of a route. They last as long as its sessions. */
+export function createSemanticChecks(
+  registry: SessionRegistry,
+  isInFlight: (exchange: Exchange) => boolean,
+): SemanticChecks {
+  const declared = new DeclaredCapabilities<Session>(new WeakMap());
+  return {
+    ofMessage: (exchange) => {
+      const { message, revision } = exchange;
+      const { diagnostics } = metadataOf(message);
+      if (message.kind !== "request") return diagnostics;
+      return [
+        ...diagnostics,
+        ...checkIdReuse(message, { isInFlight: isInFlight(exchange), wasUsed: false }, revision),
+        ...declared.checkRequest(exchange, registry.forContext(exchange.session)),
+      ];
+    },
+    ofAnswer: (exchange, answer) => [
+      ...metadataOf(answer).diagnostics,
+      ...declared.checkAnswer(exchange, answer, registry.forContext(exchange.session)),
+    ],
+    forgetServer: () => {
+      declared.forgetServer();
+    },
+  };
 }

@@ -15,9 +15,11 @@ const list: Reply = {
   message: resultMessage(idFrom(1), '{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}'),
 };
 
+const unlimited = { setTimer: () => () => {}, quickMs: () => 0 };
+
 describe("the table of header parameters", () => {
   it("knows a moment long that a tool is on no list", async () => {
-    const tools = createToolHeaders(async () => list);
+    const tools = createToolHeaders(async () => list, unlimited);
     expect(tools.isFresh(call(0))).toBe(false);
     await tools.refresh(call(0));
     expect(tools.known(call(0).principal, "echo")).toEqual([]);
@@ -28,7 +30,7 @@ describe("the table of header parameters", () => {
 
   it("keeps what it knows where the list cannot be read, and does not ask at once again", async () => {
     const answers: Reply[] = [list, { message: errorMessage(idFrom(2), { code: -32603, message: "no" }) }];
-    const tools = createToolHeaders(async () => answers.shift() ?? list);
+    const tools = createToolHeaders(async () => answers.shift() ?? list, unlimited);
     await tools.refresh(call(0));
     await tools.refresh(call(5000));
     expect(tools.known(call(5000).principal, "echo")).toEqual([]);

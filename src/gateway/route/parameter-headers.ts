@@ -1,11 +1,16 @@
 import { Cancellation } from "../../core/cancellation.ts";
-import { createExchange } from "../../core/exchange.ts";
-import { type Exchange, type Principal, type TransportContext } from "../../core/exchange.ts";
+import {
+  createExchange,
+  type Exchange,
+  type Principal,
+  type SetTimer,
+  type TransportContext,
+} from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http/header-parameters.ts";
 import { memberSource, memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { parseText } from "../../protocol/parse.ts";
+import { parseSingle } from "../../protocol/parse.ts";
 import { GatewayError } from "../../errors.ts";
 import {
   checkParameterHeaders,
@@ -39,8 +44,18 @@ const freshMs = 1000;
 const maxTables = 1000;
 const maxPages = 100;
 
-/** Creates the table of header parameters for one route; `ask` sends a request of the gateway upstream. */
-export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): ToolHeaders {
+/** The JSON text of a tool as its server wrote it; undefined where clients see it the same way. */
+export type OwnDefinition = (principal: Principal, tool: string) => string | undefined;
+
+/**
+ * Creates the table of header parameters for one route; `ask` sends a request of the gateway upstream, which no other
+ * timeout covers. Arguments that clients do not see have headers too: the server gets those of its own definition.
+ */
+export function createToolHeaders(
+  ask: (exchange: Exchange) => Promise<Reply>,
+  limit: { readonly setTimer: SetTimer; readonly quickMs: () => number },
+  definitionOf: OwnDefinition = () => undefined,
+): ToolHeaders {
   const tables = new Map<string, ToolTable>();
   const readings = new Map<string, Promise<void>>();
   let requests = 0;
@@ -62,16 +77,12 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
     for (let page = 0; page < maxPages; page++) {
       const message = listRequest(exchange, `headgate-tools-${++requests}`, cursor);
       if (message === undefined) return false;
-      const { message: answer } = await ask(
-        createExchange({
-          ...exchange,
-          message,
-          cancellation: new Cancellation(),
-          reply: undefined,
-        }),
-      );
+      const cancellation = new Cancellation();
+      const stop = limit.setTimer(limit.quickMs(), () => cancellation.cancel("timeout"));
+      const asked = ask(createExchange({ ...exchange, message, cancellation, reply: undefined }));
+      const { message: answer } = await asked.finally(stop);
       if (answer?.kind !== "result") return false;
-      addTools(tools, memberValue(answer, "result.tools"));
+      addTools(tools, memberValue(answer, "result.tools"), (name) => definitionOf(exchange.principal, name));
       cursor = memberString(answer, "result.nextCursor");
       if (cursor === undefined) break;
     }
@@ -104,18 +115,24 @@ function listRequest(exchange: Exchange, id: string, cursor: string | undefined)
   if (meta === undefined) return undefined;
   const place = cursor === undefined ? "" : `"cursor":${JSON.stringify(cursor)},`;
   const text = `{"jsonrpc":"2.0","id":"${id}","method":"tools/list","params":{${place}"_meta":${meta}}}`;
-  const outcome = parseText(text, { revision: exchange.revision, mode: "observe" });
-  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return parseSingle(text, { revision: exchange.revision, mode: "observe" });
 }
 
-function addTools(table: Map<string, readonly HeaderParameter[]>, tools: unknown): void {
+function addTools(
+  table: Map<string, readonly HeaderParameter[]>,
+  tools: unknown,
+  definitionOf: (tool: string) => string | undefined,
+): void {
   if (!Array.isArray(tools)) return;
   for (const tool of tools) {
     if (typeof tool !== "object" || tool === null) continue;
     const name: unknown = Reflect.get(tool, "name");
-    const reading = parseHeaderParameters(Reflect.get(tool, "inputSchema"));
+    if (typeof name !== "string") continue;
+    const own = definitionOf(name);
+    const definition: unknown = own === undefined ? tool : JSON.parse(own);
+    const reading = parseHeaderParameters(Reflect.get(Object(definition), "inputSchema"));
     // A tool with invalid annotations has no headers to compare.
-    if (typeof name === "string") table.set(name, reading.ok ? reading.parameters : []);
+    table.set(name, reading.ok ? reading.parameters : []);
   }
 }
 

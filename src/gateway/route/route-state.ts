@@ -1,8 +1,9 @@
+import { configuredRoute } from "../../core/exchange.ts";
 import { isDeepStrictEqual } from "node:util";
 
 import type { RouteConfig } from "../../config/config.ts";
-import { type Guard, identityInterceptor, type Interceptor } from "../../core/pipeline.ts";
-import { createSharedPace } from "../../lib/clock.ts";
+import { type Guard, identityInterceptor, type Interceptor, type PipelineStep } from "../../core/pipeline.ts";
+import { rejectionReply } from "../../core/reply.ts";
 import { newestModern } from "../../protocol/revisions.ts";
 import type { CorrelationOptions } from "../../sessions/pending/limits.ts";
 import type { GatewayContext } from "../context.ts";
@@ -27,15 +28,12 @@ import {
   type WireObserver,
 } from "../wiring/wire-observer.ts";
 import { createExchangeLog } from "./guards/exchange-log.ts";
-import { createRateGuard } from "./guards/limits.ts";
+import { createRateLimit } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
 import { createTaskLookup } from "./guards/task-owners.ts";
-import { createArgumentOverrides, createMemberResolution } from "./member-resolution.ts";
-import { createToolDiscovery } from "./tool-discovery.ts";
-import { createMessageKinds } from "./message-kinds.ts";
-import { createMessageValidation } from "./message-validation.ts";
-import type { SemanticChecks } from "./semantic-checks.ts";
+import { createMessageKinds, createMessageValidation, type SemanticChecks } from "./message-validation.ts";
 import type { ReloadableRouteDeps } from "./route.ts";
+import { createArgumentOverrides, createMemberResolution, createToolDiscovery } from "./federation-steps.ts";
 
 /** What the state of a route is made with, besides its configuration. */
 export interface RouteStateDeps {
@@ -50,7 +48,7 @@ export interface RouteStateDeps {
   readonly recording: GatewayRecording | undefined;
 }
 
-/** A route under one configuration: what that opened. */
+/** A route under one configuration, with everything opened for it. */
 export interface RouteState {
   readonly config: RouteConfig;
   readonly identity: UpstreamIdentity;
@@ -58,7 +56,7 @@ export interface RouteState {
   /** Present in observe mode. */
   readonly observed: ObservedRoute | undefined;
   readonly health: UpstreamHealth;
-  readonly rateGuard: Guard | undefined;
+  readonly rateLimit: PipelineStep | undefined;
   readonly policy: OpenPolicy | undefined;
   /** Uses other servers behind the same upstream, where only some of several have changed. */
   readonly commitMembers?: PreparedMembers["commit"] | undefined;
@@ -80,12 +78,12 @@ export function openRouteState(
 ): RouteState {
   const { context, policies } = deps;
   const isSame = (key: "rates" | "policy"): boolean => isDeepStrictEqual(before?.config[key], config[key]);
-  const rateGuard = before !== undefined && isSame("rates") ? before.rateGuard : openRateGuard(config, context);
+  const rateLimit = before !== undefined && isSame("rates") ? before.rateLimit : openRateLimit(config, context);
   const policy = before !== undefined && isSame("policy") ? before.policy : openPolicy(config, policies);
   if (policy !== undefined && policy !== before?.policy) opened.push(policy);
   const identity = upstreamIdentityOf(config);
   if (before !== undefined && isSameUpstream(before.identity, identity)) {
-    return { ...before, config, rateGuard, policy, commitMembers: undefined };
+    return { ...before, config, rateLimit, policy, commitMembers: undefined };
   }
   const members =
     before === undefined
@@ -93,18 +91,16 @@ export function openRouteState(
       : prepareMembers(before.upstream, config, before.identity, ownUpstreamDeps(config, deps));
   if (before !== undefined && members !== undefined) {
     opened.push(...members.opened);
-    return { ...before, config, identity, rateGuard, policy, commitMembers: members.commit };
+    return { ...before, config, identity, rateLimit, policy, commitMembers: members.commit };
   }
   const { upstream, observed } = openRouteUpstream(config, correlation, deps);
   opened.push(upstream);
   const health = createUpstreamHealth(config.name, context.metrics, context.clock);
-  return { config, identity, upstream, observed, health, rateGuard, policy };
+  return { config, identity, upstream, observed, health, rateLimit, policy };
 }
 
-/** Several gateways share each rate out among them, by the number of those last known to be alive. */
-function openRateGuard({ rates }: RouteConfig, { clock, cluster }: GatewayContext): Guard | undefined {
-  const now = cluster === undefined ? clock.now : createSharedPace(clock.now, () => cluster.peers.size + 1);
-  return createRateGuard(rates, now);
+function openRateLimit({ name, rates }: RouteConfig, { createBuckets }: GatewayContext): PipelineStep | undefined {
+  return createRateLimit(rates, (rate, of) => createBuckets(rate, `${configuredRoute(name)} ${of}`));
 }
 
 function openRouteUpstream(
@@ -112,7 +108,7 @@ function openRouteUpstream(
   correlation: CorrelationOptions,
   deps: RouteStateDeps,
 ): Pick<RouteState, "upstream" | "observed"> {
-  const { clock, setTimer, log, newLabel } = deps.context;
+  const { clock, setTimer, log, metrics, newLabel } = deps.context;
   const upstream = openUpstream(config, ownUpstreamDeps(config, deps));
   if (config.mode !== "observe" || upstream.http === undefined) return { upstream, observed: undefined };
   const observed = createObservedRoute(config.name, upstream.http, {
@@ -123,6 +119,8 @@ function openRouteUpstream(
     clock,
     setTimer,
     observer: wireObserverOf(config.name, deps, "warn"),
+    exchangeLog: createExchangeLog(config.name, metrics, log, clock.now),
+    onUnanswered: deps.recording?.onUnanswered,
     newLabel,
   });
   const close = async (reason: string): Promise<void> => {
@@ -133,7 +131,16 @@ function openRouteUpstream(
 }
 
 function ownUpstreamDeps({ name }: RouteConfig, deps: RouteStateDeps): UpstreamDeps {
-  return { ...deps.upstreams, ownRequests: wireObserverOf(name, deps) };
+  const observer = wireObserverOf(name, deps);
+  const ownRequests: UpstreamDeps["ownRequests"] = {
+    ...observer,
+    // Nothing came, so only the recorder hears of it: otherwise the request would stay open there.
+    failed: (error, exchange) => {
+      const { message } = rejectionReply(error, exchange.message.id);
+      if (message !== undefined) deps.recording?.observer.sent("client", message, exchange);
+    },
+  };
+  return { ...deps.upstreams, ownRequests };
 }
 
 /** The observer of a route's messages: metrics, and the recorder where one runs. */
@@ -158,14 +165,14 @@ export interface LastingSteps {
   readonly observer: WireObserver;
 }
 
-/** What a route gets from its state. The order of the pipeline is written here and nowhere else. */
+/** The parts of a route. The order of the pipeline is written here and nowhere else. */
 export function routeDepsOf(
   state: RouteState,
   interceptors: RouteInterceptors,
   { pendingGuard, semantic, listChanges, observer }: LastingSteps,
   { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
-  const { config, upstream, health, rateGuard, policy } = state;
+  const { config, upstream, health, rateLimit, policy } = state;
   const { metrics, log, clock } = context;
   const validation = createMessageValidation(config.validation, {
     semantic,
@@ -176,36 +183,43 @@ export function routeDepsOf(
   if (upstream.federation !== undefined) upstream.federation.filterList = policy?.filterList;
   const own = interceptors(config.name);
   const memberResolution = upstream.federation === undefined ? [] : [createMemberResolution(upstream.federation)];
+  const overrides =
+    upstream.federation?.options.overrides === undefined ? undefined : createArgumentOverrides(upstream.federation);
   return {
     serving: { eras: "both", supported: [newestModern] },
     forwardHeaders: config.forwardHeaders,
     keepAliveMs: config.timeouts.streamKeepAlive,
+    quickMs: config.timeouts.quick,
     upstream,
     health,
     steps: [
       createExchangeLog(config.name, metrics, log, clock.now),
       ...(recording === undefined ? [] : [recording.gate]),
       validation.answers,
-      ...(rateGuard === undefined ? [] : [rateGuard]),
+      ...(rateLimit === undefined ? [] : [rateLimit]),
       concurrencyGuard,
       createMessageKinds(observer),
       taskOwners,
-      ...(context.cluster === undefined ? [] : [createTaskLookup(context.cluster.tasks)]),
       validation.schemasLoaded,
-      // Before the server is looked up: what it calls is judged, limited and recorded as the real tool.
+      // Before the server is looked up, so that its calls are evaluated, limited and recorded as the real tool.
       ...(upstream.federation?.hasSearch === true ? [createToolDiscovery(upstream.federation)] : []),
       // Before everything that decides, so that rules can be about the server behind a name, and again after interceptors,
       // which may have changed the name.
       ...memberResolution,
       ...(own === identityInterceptor ? [] : [own, ...memberResolution]),
-      ...(upstream.federation?.options.overrides === undefined ? [] : [createArgumentOverrides(upstream.federation)]),
+      ...(overrides === undefined ? [] : [overrides.set]),
       // After everything that could change a message, so that the policy decides about what is sent.
-      ...(policy === undefined ? [] : [policy.step]),
-      // It judges what is sent, not what was received.
+      // A decision point may write another name, too.
+      ...(policy === undefined ? [] : [policy.step, ...memberResolution]),
+      ...(overrides === undefined ? [] : [overrides.afterPolicy]),
+      // Checks the message that is sent, not the one received.
       validation.messages,
       listChanges.guard,
       pendingGuard,
+      // Innermost, so that the guards around it stay neighbours: a message waits once for all of them.
+      ...(context.cluster === undefined ? [] : [createTaskLookup(context.cluster.tasks)]),
     ],
-    isGuarded: policy !== undefined,
+    // Overrides decide about arguments too, and headers must not say otherwise.
+    isGuarded: policy !== undefined || overrides !== undefined,
   };
 }

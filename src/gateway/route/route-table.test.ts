@@ -26,6 +26,7 @@ function setUp() {
       log: context.log,
       metrics: context.metrics,
       limits: context.limits.parse,
+      createBuckets: context.createBuckets,
       newDecisionId: () => "decision",
       onDecision: undefined,
       audit: { guard: (provider) => provider, listener: () => {} },

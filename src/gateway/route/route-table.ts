@@ -22,7 +22,7 @@ import {
   wireObserverOf,
 } from "./route-state.ts";
 import { createRoute, type Route } from "./route.ts";
-import { createSemanticChecks } from "./semantic-checks.ts";
+import { createSemanticChecks } from "./message-validation.ts";
 
 /** What a table of routes is made with. */
 export interface RouteTableDeps extends RouteStateDeps {
@@ -161,7 +161,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         const prepared = Object.values(config.routes).map((route) =>
           openRouteState(route, entries.get(route.name)?.state, correlationOf(route, config.limits), deps, opened),
         );
-        // Made here, where an error leaves everything as it was.
+        // Created here, where an error changes nothing.
         const steps = new Map(prepared.map(({ config: { name } }) => [name, interceptors(name)]));
         return {
           commit: (graceMs) => {
@@ -229,7 +229,7 @@ function createEntry(
   return { ...lasting, route, correlator, state };
 }
 
-/** What answers wait for: that they are recorded, and that other gateways can know of the tasks in them. */
+/** What answers wait for: being recorded, and other gateways knowing the tasks in them. */
 function storedOf({ recording, context: { cluster } }: RouteTableDeps): (() => Promise<void> | undefined) | undefined {
   if (cluster === undefined) return recording?.whenStored;
   return () => {

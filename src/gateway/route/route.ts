@@ -2,6 +2,7 @@ import type { Exchange } from "../../core/exchange.ts";
 import { compose, type Handler, type PipelineStep, type Reply } from "../../core/pipeline.ts";
 import { errorReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
 import type { ServedRevisions } from "../../protocol/http/era.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Session, SessionEndCause } from "../../sessions/session.ts";
@@ -28,6 +29,8 @@ export interface ReloadableRouteDeps {
   readonly forwardHeaders: readonly string[];
   /** Silence on an open event stream after which a comment is sent. */
   readonly keepAliveMs: number;
+  /** How long the upstream may take to answer requests of the gateway's own. */
+  readonly quickMs: number;
   readonly upstream: OpenUpstream;
   readonly health: UpstreamHealth;
   /** The pipeline between client and upstream, outermost step first. */
@@ -71,7 +74,7 @@ export interface Route {
   /** Prepares a new session: it is counted, and its streams end with it. */
   readonly registerSession: (session: Session) => void;
   /** Where messages go now. */
-  readonly upstream: () => Pick<OpenUpstream, "federation" | "holdsSessions">;
+  readonly upstream: () => Pick<OpenUpstream, "federation" | "holdsSessions" | "sharedServer">;
   /** Prepares a session that began in another process. */
   readonly restoreSession: (restorable: RestorableSession) => void;
   /** Sends the messages of a session through a channel instead of streams. */
@@ -100,7 +103,7 @@ interface ActiveRoute extends ReloadableRouteDeps {
 /** Creates a route: composes its pipeline and connects it to the upstream. */
 export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   const { registry, clock } = gateway;
-  // Taken out here: a function that names `deps` would keep the first configuration for as long as the route lives.
+  // Destructured here: a closure over `deps` would retain the first configuration for as long as the route lives.
   const { name, observer, whenStored, tracing, onBegunAnew } = deps;
   const bindings = new Set<UpstreamBinding>();
   const streamOptions = createStreamOptions(gateway, name, deps.keepAliveMs);
@@ -114,6 +117,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
     target: () => active,
     isAlwaysListening: client.hasClientSender,
   });
+  const answer = createAnswer(gateway, { observer, whenStored }, () => active.toServer);
   const pipeline = (): Handler => active.toClient;
   const eventsFor = createFromUpstream(gateway, { ...deps, whenStored, route: name, pipeline });
   let active = activate(deps, bind(deps));
@@ -121,6 +125,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   function bind({ upstream: opened, health }: ReloadableRouteDeps): UpstreamBinding {
     const binding = createUpstreamBinding(opened, health, {
       eventsFor,
+      quickMs: () => active.quickMs,
       ask: (exchange) => upstream.handle({ ...exchange, id: gateway.newLabel(exchange.session, exchange.message) }),
       clock,
       setTimer: gateway.setTimer,
@@ -144,38 +149,6 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   async function drain(binding: UpstreamBinding, options: DrainOptions): Promise<void> {
     await binding.drain(options);
     bindings.delete(binding);
-  }
-
-  async function answer(exchange: Exchange): Promise<Reply> {
-    observer.received("client", exchange.message, exchange);
-    const isCounted = exchange.message.kind === "request" && !isListening(exchange);
-    const session = isCounted ? registry.forContext(exchange.session) : undefined;
-    session?.inFlight.begin();
-    let reply: Reply;
-    try {
-      reply = await active.toServer(exchange);
-    } catch (error) {
-      reply = failureReply(exchange, error);
-    } finally {
-      session?.inFlight.end();
-    }
-    if (reply.message === undefined) return reply;
-    observer.sent("client", reply.message, exchange);
-    const stored = whenStored?.();
-    if (stored === undefined) return reply;
-    try {
-      await stored;
-      return reply;
-    } catch (error) {
-      return failureReply(exchange, error);
-    }
-  }
-
-  function failureReply(exchange: Exchange, error: unknown): Reply {
-    const failure = gateway.reportFailure(exchange, failureOf(exchange, error));
-    const isOver = exchange.session !== undefined && registry.forContext(exchange.session) === undefined;
-    // The caller may still wait, and "cancelled" alone would leave its request unanswered.
-    return errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
   }
 
   function registerSession(session: Session): void {
@@ -229,7 +202,53 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   };
 }
 
-/** What a trace says about the end of a session. */
+/**
+ * Creates the handler that takes client messages through the pipeline: it records what comes and what goes back, and makes
+ * error answers of failures.
+ */
+function createAnswer(
+  { registry, reportFailure }: GatewayContext,
+  { observer, whenStored }: Pick<RouteDeps, "observer" | "whenStored">,
+  toServer: () => Handler,
+): Handler {
+  /** Records an answer before its client gets it. */
+  function record(exchange: Exchange, reply: Reply): MaybePromise<Reply> {
+    if (reply.message === undefined) return reply;
+    observer.sent("client", reply.message, exchange);
+    const stored = whenStored?.();
+    if (stored === undefined) return reply;
+    return stored.then(
+      () => reply,
+      (error: unknown) => failureReply(exchange, error),
+    );
+  }
+
+  function failureReply(exchange: Exchange, error: unknown): Reply {
+    const failure = reportFailure(exchange, failureOf(exchange, error));
+    const isOver = exchange.session !== undefined && registry.forContext(exchange.session) === undefined;
+    // The caller may still wait, and "cancelled" alone would leave its request unanswered.
+    return errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
+  }
+
+  return function answer(exchange) {
+    observer.received("client", exchange.message, exchange);
+    const isCounted = exchange.message.kind === "request" && !isListening(exchange);
+    const session = isCounted ? registry.forContext(exchange.session) : undefined;
+    session?.inFlight.begin();
+    return toServer()(exchange).then(
+      (reply) => {
+        session?.inFlight.end();
+        return record(exchange, reply);
+      },
+      (error: unknown) => {
+        session?.inFlight.end();
+        return record(exchange, failureReply(exchange, error));
+      },
+    );
+  };
+}
+
+/** The reason in a trace for the end of a session. */
 function endOf(
   { revision, openedAt, state, upstreamId }: Session,
   cause: SessionEndCause,
@@ -244,7 +263,7 @@ function endOf(
   };
 }
 
-/** What made an exchange fail. The caller of one that the shutdown cancelled still waits, so it is told. */
+/** Why an exchange failed. If the shutdown cancelled it, its caller still waits for an error. */
 function failureOf({ cancellation: { reason } }: Exchange, error: unknown): GatewayError {
   const failure = GatewayError.from(error);
   return failure.code === "cancelled" && reason === "shutdown" ? cancelledError(reason) : failure;

@@ -3,14 +3,34 @@ import { type Message, messageBytes, type RequestId } from "../../protocol/messa
 import { encodePrimingEvent, encodeSseEvent } from "../../protocol/sse/encoder.ts";
 import { type EventStore, type StoredStream } from "../../sessions/event-store.ts";
 import type { Session } from "../../sessions/session.ts";
-import type { StreamJournal } from "../../sessions/stream-journal.ts";
+import { idFromKey, type StreamJournal } from "../../sessions/stream-journal.ts";
 import { createKeepAlive, type SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 
-/** So many ended streams can still be resumed: their last events may not have reached the client. */
+/** How many ended streams can still be resumed: their last events may not have reached the client. */
 const keptAfterEnd = 16;
 
-export type SessionStreamsDeps = Pick<GatewayContext, "events" | "journal">;
+export type SessionStreamsDeps = Pick<GatewayContext, "events" | "journal" | "namesCalls">;
+
+/** In front of the calls that a stream answers; it is escaped in labels. */
+const callsMark = ":";
+/** Clients send the id back in a header. */
+const longestEnd = 1024;
+
+/**
+ * The suffix of a stream's event ids: its calls, so that a process without the journal can tell the client that they
+ * are lost.
+ */
+function eventIdEnd(requests: readonly RequestId[]): string {
+  const end = requests.map(({ key }) => callsMark + Buffer.from(key).toString("base64url")).join("");
+  return end.length > longestEnd ? "" : end;
+}
+
+/** The label in an event id, and the calls that the stream of the event answers, where it says so. */
+export function parseEventId(text: string): { readonly label: string; readonly requests: readonly RequestId[] } {
+  const [label = "", ...keys] = text.split(callsMark);
+  return { label, requests: keys.flatMap((key) => idFromKey(Buffer.from(key, "base64url").toString())) };
+}
 
 /**
  * The streams of a legacy session to its client: one for messages outside requests, and one for each request that is
@@ -20,14 +40,16 @@ export class SessionStreams {
   readonly #store: EventStore;
   readonly #session: Session;
   readonly #journal: StreamJournal;
+  readonly #namesCalls: boolean;
   readonly #newLabel: NewEventLabel;
   readonly #streams = new Set<SessionStream>();
   readonly #ended: SessionStream[] = [];
   #general: SessionStream | undefined;
 
-  constructor({ events, journal }: SessionStreamsDeps, session: Session, newLabel: NewEventLabel) {
+  constructor({ events, journal, namesCalls }: SessionStreamsDeps, session: Session, newLabel: NewEventLabel) {
     this.#store = events;
     this.#journal = journal;
+    this.#namesCalls = namesCalls;
     this.#session = session;
     this.#newLabel = newLabel;
   }
@@ -43,7 +65,8 @@ export class SessionStreams {
     const { id, principal } = this.#session;
     const answered = requests.length === 0 ? undefined : this.#journal.opened(id, requests);
     const stored = this.#store.open(limitKeyOf(principal));
-    const stream = new SessionStream(stored, requests, this.#newLabel, () => {
+    const idEnd = this.#namesCalls ? eventIdEnd(requests) : "";
+    const stream = new SessionStream(stored, requests, this.#newLabel, idEnd, () => {
       answered?.();
       this.#retire(stream);
     });
@@ -72,22 +95,30 @@ export class SessionStreams {
   }
 }
 
-/** Makes the label of an event without an exchange: of a message, or of an event that holds none. */
+/** Makes the label of an event without an exchange, with or without a message in it. */
 export type NewEventLabel = (message?: Message) => string;
 
-/** One stream of events whose ids are labels (SC-036). The client's connection may come and go. */
+/** One stream of events whose ids begin with labels (SC-036). The client's connection may come and go. */
 export class SessionStream implements ReplyStream {
   /** The requests that this stream answers; none for the general one. */
   readonly requests: readonly RequestId[];
   readonly #stored: StoredStream;
   readonly #newLabel: NewEventLabel;
+  readonly #idEnd: string;
   readonly #onEnd: () => void;
   #response: SseResponse | undefined;
   /** The first event that was written while nobody was connected. */
   #unsentFrom: string | undefined;
   #isEnded = false;
 
-  constructor(stored: StoredStream, requests: readonly RequestId[], newLabel: NewEventLabel, onEnd: () => void) {
+  constructor(
+    stored: StoredStream,
+    requests: readonly RequestId[],
+    newLabel: NewEventLabel,
+    idEnd: string,
+    onEnd: () => void,
+  ) {
+    this.#idEnd = idEnd;
     this.#stored = stored;
     this.#newLabel = newLabel;
     this.requests = requests;
@@ -125,14 +156,14 @@ export class SessionStream implements ReplyStream {
 
   /** Sends an id to resume from before the first event (MCP 2025-11-25, priming event). */
   prime(): void {
-    const id = this.#newLabel();
+    const id = this.#newLabel() + this.#idEnd;
     const block = encodePrimingEvent(id);
     if (block.ok) void this.#put(id, block.bytes);
   }
 
   /** Closes the connection and tells the client when to come back; events are stored meanwhile. */
   pause(retryMs: number): void {
-    const id = this.#newLabel();
+    const id = this.#newLabel() + this.#idEnd;
     const block = encodePrimingEvent(id, Math.max(0, Math.trunc(retryMs)));
     if (block.ok) void this.#put(id, block.bytes);
     this.#response?.end();
@@ -140,16 +171,17 @@ export class SessionStream implements ReplyStream {
   }
 
   writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
-    const id = this.#newLabel();
+    const id = this.#newLabel() + this.#idEnd;
     const event = encodeSseEvent({ event: type, id, data });
     return event.ok ? this.#put(id, event.bytes) : undefined;
   }
 
   /** Writes a message under the label of its exchange; without one it gets a label of its own. */
   write(message: Message, label: string = this.#newLabel(message)): void | Promise<void> {
-    const event = encodeSseEvent({ event: "message", id: label, data: messageBytes(message) });
+    const id = label + this.#idEnd;
+    const event = encodeSseEvent({ event: "message", id, data: messageBytes(message) });
     // Our own ids are always valid.
-    return event.ok ? this.#put(label, event.bytes) : undefined;
+    return event.ok ? this.#put(id, event.bytes) : undefined;
   }
 
   end(): void {

@@ -1,10 +1,10 @@
 import type { Exchange } from "../../core/exchange.ts";
-import type { Handler, Reply } from "../../core/pipeline.ts";
+import { type Handler, noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import { clientHandshakeOf } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
-import type { RouteTracing } from "../../telemetry/trace-context.ts";
+import type { Destination, RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import type { RestorableSession } from "../upstream/restored-link.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
@@ -77,11 +77,12 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   ): Promise<Reply> {
     return tracing === undefined
       ? sendOver(link, exchange, session)
-      : tracing.send(exchange, binding.upstream.destination, (traced) => sendOver(link, traced, session));
+      : tracing.send(exchange, destinationOf(binding, exchange), (traced) => sendOver(link, traced, session));
   }
 
   async function sendOver(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
     const { message } = exchange;
+    if (isCancelWithoutCall(exchange)) return noReply;
     observer.sent("upstream", message, exchange);
     const stored = whenStored?.();
     if (stored !== undefined) await stored;
@@ -94,7 +95,7 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   function request(binding: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     return tracing === undefined
       ? requestOver(binding, link, exchange)
-      : tracing.send(exchange, binding.upstream.destination, (traced) => requestOver(binding, link, traced));
+      : tracing.send(exchange, destinationOf(binding, exchange), (traced) => requestOver(binding, link, traced));
   }
 
   function requestOver(binding: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
@@ -137,6 +138,21 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   }
 
   return { handle: toUpstream, restore, bindingOf: (session) => startedOn.get(session)?.binding };
+}
+
+/**
+ * Modern clients cancel over HTTP by closing the response (MCP 2026-07-28, Cancellation), and those on a channel were heard
+ * there. What is left names an id that means nothing upstream, or another client's call: ids are rewritten where servers are shared.
+ */
+function isCancelWithoutCall({ era, message }: Exchange): boolean {
+  return era === "modern" && message.method === "notifications/cancelled";
+}
+
+/** Where a message is sent, for its span: to one of several servers where it is about one. */
+function destinationOf({ upstream }: UpstreamBinding, { tracking }: Exchange): Destination {
+  const member = tracking.upstream?.member;
+  const own = member === undefined ? undefined : upstream.memberDestination?.(member);
+  return own ?? upstream.destination;
 }
 
 /** It may have been cancelled while it waited. */

@@ -1,20 +1,19 @@
-import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../core/exchange.ts";
+import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
+import { InFlightCounter } from "../../lib/token-bucket.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Session } from "../../sessions/session.ts";
-import { InFlightCounter } from "../../lib/token-bucket.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
+import type { UpstreamHealth } from "../upstream/http-upstream.ts";
 import { createLinks, type LinkEventsFor, type Links } from "../upstream/links.ts";
+import type { OpenUpstream } from "../upstream/open-upstream.ts";
 import type { RestorableSession, RestoredLinkDeps } from "../upstream/restored-link.ts";
 import { createToolHeaders, type ParameterFacts, type ToolHeaders } from "./parameter-headers.ts";
-import { createYieldScheduler } from "./yield-scheduler.ts";
-import type { UpstreamHealth } from "../upstream/http-upstream.ts";
-import type { OpenUpstream } from "../upstream/open-upstream.ts";
 
 /** How an upstream is drained. */
 export interface DrainOptions {
-  /** What sessions that end by it are told. */
+  /** The reason given to sessions that it ends. */
   readonly reason: string;
   /** How long running calls may finish. */
   readonly graceMs: number;
@@ -24,6 +23,8 @@ export interface UpstreamBindingDeps extends Omit<RestoredLinkDeps, "address"> {
   readonly eventsFor: LinkEventsFor;
   /** Sends a request of ours upstream. */
   readonly ask: (exchange: Exchange) => Promise<Reply>;
+  /** How long the upstream may take to answer it. */
+  readonly quickMs: () => number;
 }
 
 /**
@@ -45,7 +46,7 @@ export interface UpstreamBinding {
   begin(exchange: Exchange): void;
   answered(exchange: Exchange, reply: Reply): void;
   failed(exchange: Exchange, failure: GatewayError): void;
-  /** Keeps the upstream open for a use beside the links, until the returned function is called. */
+  /** Keeps the upstream open for other uses than the links, until the returned function is called. */
   retain(): () => void;
   /** Ends each session when its calls are answered, and everything when the grace period is over. */
   drain(options: DrainOptions): Promise<void>;
@@ -59,7 +60,7 @@ export function createUpstreamBinding(
   health: UpstreamHealth,
   deps: UpstreamBindingDeps,
 ): UpstreamBinding {
-  const { clock, setTimer, newId, onBegunAnew } = deps;
+  const { clock, setTimer, newId, onBegunAnew, quickMs } = deps;
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor, {
     limits: upstream.linkLimits,
     clock,
@@ -88,7 +89,11 @@ export function createUpstreamBinding(
     session.end(reason, "reload");
   }
 
-  const toolHeaders = createToolHeaders(deps.ask);
+  const toolHeaders = createToolHeaders(
+    deps.ask,
+    { setTimer, quickMs },
+    (principal, tool) => upstream.federation?.entryTarget(principal, "tool", tool)?.definition,
+  );
 
   async function close(reason: string): Promise<void> {
     isDraining = true;
@@ -153,4 +158,33 @@ export function createUpstreamBinding(
 /** Whether a request only opens a stream (`subscriptions/listen`): it may stay open for hours and does no work. */
 export function isListening({ message }: Exchange): boolean {
   return message.kind === "request" && methodFacts(message.method)?.timeoutClass === "stream";
+}
+
+/** How many callers pass per turn, few enough to cause no noticeable delay. */
+const perTurn = 20;
+const turnMs = 5;
+
+/**
+ * Creates a function that resolves for a few callers per turn of the event loop, in order. Work for a thousand sessions at
+ * once would hold up all other streams. Needed by bench load: "longest wait of a call in a reload, 1,000 sessions".
+ */
+export function createYieldScheduler(setTimer: SetTimer): () => Promise<void> {
+  let waiting: (() => void)[] = [];
+  let isTurning = false;
+
+  function turn(): void {
+    const next = waiting.slice(0, perTurn);
+    waiting = waiting.slice(perTurn);
+    isTurning = waiting.length > 0;
+    if (isTurning) setTimer(turnMs, turn);
+    for (const pass of next) pass();
+  }
+
+  return () =>
+    new Promise((resolve) => {
+      waiting.push(resolve);
+      if (isTurning) return;
+      isTurning = true;
+      setTimer(0, turn);
+    });
 }

@@ -10,7 +10,7 @@ import type { UpstreamLink } from "../../transports/transport.ts";
 /** Whether an upstream serves 2026-07-28 or only older revisions. */
 export type DetectedEra = "modern" | "legacy";
 
-/** What a probe found out. Silent upstreams are tried with the older handshake, whose answer is the proof. */
+/** The outcome of a probe. Silent upstreams are tried with the older handshake, whose answer is the proof. */
 export type ProbeVerdict = DetectedEra | "silent";
 
 export interface EraDetectorDeps {
@@ -25,6 +25,13 @@ export interface EraDetectorDeps {
 
 /** A server may be upgraded and still answer the old handshake, so "legacy" is checked again after this long. */
 const legacyRecheckMs = 10 * 60_000;
+
+let detections = 0;
+
+/** Counts the detections in this process: while it does not change, no upstream has become legacy. */
+export function eraDetections(): number {
+  return detections;
+}
 
 /** What is known about the eras of an upstream, shared by all its links. */
 export class EraDetector {
@@ -78,6 +85,7 @@ export class EraDetector {
   }
 
   #set(verdict: ProbeVerdict): void {
+    detections++;
     this.#servesModern = verdict === "modern";
     this.#isAssumed = verdict === "silent";
     this.#detectedAt = this.#deps.clock.now();
@@ -92,7 +100,7 @@ export interface EraProbeDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
-  /** A link for this probe alone, so that a server which crashes on it takes no one else along. */
+  /** A link for this probe alone, so that a server which crashes on it affects no other session. */
   readonly open: () => UpstreamLink;
   /** Whether silence means an old server, as on stdio. Over HTTP it means nothing. */
   readonly silenceIsLegacy: boolean;
@@ -124,7 +132,7 @@ export async function probeEra(deps: EraProbeDeps): Promise<ProbeVerdict> {
     else throw failure;
   } finally {
     stop();
-    // What has been started for the probe serves the caller next, if it still runs.
+    // The process started for the probe serves the caller next, if it still runs.
     if (verdict === undefined || link.release === undefined) await link.close("detected upstream era");
     else await link.release(verdict !== "modern");
   }

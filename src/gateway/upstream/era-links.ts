@@ -5,7 +5,7 @@ import { GatewayError } from "../../errors.ts";
 import { memberInteger, memberSource } from "../../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { EraDetector, type EraDetectorDeps } from "./era-detection.ts";
-import type { LinkScope, OpenLink } from "./links.ts";
+import { ClosingLinks, type LinkScope, type OpenLink } from "./links.ts";
 
 /** Opens links that translate between the eras. */
 export interface Bridges {
@@ -73,7 +73,7 @@ class ModernEraLink implements UpstreamLink {
   readonly #eras: EraDetector;
   readonly #deps: EraLinksDeps;
   readonly #bridges = new Map<string, OpenBridge>();
-  readonly #closing = new Set<Promise<void>>();
+  readonly #closing = new ClosingLinks();
   #direct: UpstreamLink | undefined;
   #last: OpenBridge | undefined;
   #uses = 0;
@@ -117,7 +117,8 @@ class ModernEraLink implements UpstreamLink {
   async close(reason: string): Promise<void> {
     const direct = this.#direct === undefined ? [] : [this.#direct];
     const links = [...direct, ...[...this.#bridges.values()].map(({ link }) => link)];
-    await Promise.all([...this.#closing, ...links.map((link) => link.close(reason))]);
+    for (const link of links) this.#closing.close(link, reason);
+    await this.#closing.whenClosed();
   }
 
   /** An upstream that did not answer the probe is shown to be legacy by its first answer over a bridge. */
@@ -180,8 +181,7 @@ class ModernEraLink implements UpstreamLink {
       throw new GatewayError("overloaded", "too many kinds of clients use this upstream at once");
     const [key, { link }] = oldest;
     this.#bridges.delete(key);
-    const closed = link.close("closed to make room for another client").finally(() => this.#closing.delete(closed));
-    this.#closing.add(closed);
+    this.#closing.close(link, "closed to make room for another client");
   }
 }
 
@@ -195,7 +195,7 @@ function createLegacyEraLink(
   let link = eras.servesLegacy === false ? bridges.toModern(scope, events) : openPlain();
   let isDecided = eras.servesLegacy !== undefined;
 
-  /** The end of a link that was only tried is not the end of the session. */
+  /** The end of a tentative link is not the end of the session. */
   function openPlain(): UpstreamLink {
     const own = plain(scope, {
       ...events,

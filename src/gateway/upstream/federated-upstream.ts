@@ -1,4 +1,4 @@
-import type { FederationConfig, MemberConfig, ViewConfig } from "../../config/config.ts";
+import type { FederationConfig, MemberConfig, RouteConfig, ViewConfig } from "../../config/config.ts";
 import { Federation } from "../../federation/federation.ts";
 import type { Degraded } from "../../federation/lists/list-filler.ts";
 import type { FederationOptions, MemberOptions } from "../../federation/names/member-options.ts";
@@ -14,12 +14,14 @@ import { toJson } from "../../policy/cel/json-value.ts";
 import { isUriTemplate } from "../../policy/enforcement/mentioned-names.ts";
 import { isCanonicalTemplate, isCanonicalUri } from "../../policy/provider/canonical-uri.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
-import { createLinks, type LinkLimits, type Links, type LinkScope } from "./links.ts";
+import type { Era } from "../../protocol/revisions.ts";
+import { eraDetections } from "./era-detection.ts";
+import { createLinks, type LinkLimits, type Links, type LinkScope, type ModernSharing } from "./links.ts";
 import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
 
 /** Opens several servers as one. Each member is an upstream of its own, with its own eras, credentials and processes. */
 export function openFederation(
-  route: string,
+  { name: route, timeouts }: Pick<RouteConfig, "name" | "timeouts">,
   config: FederationConfig,
   deps: UpstreamDeps,
   openMember: (member: MemberConfig) => OpenUpstream,
@@ -28,10 +30,13 @@ export function openFederation(
   let members: ReadonlyMap<string, OpenUpstream> = new Map(
     config.members.map((member) => [member.name, openMember(member)]),
   );
+  // Iterated with every request; an array takes a fraction of the time of a map.
+  let all: readonly OpenUpstream[] = [...members.values()];
   const federation = new Federation({
     options: optionsOf(route, config),
     clock,
     setTimer,
+    quickMs: timeouts.quick,
     seals,
     observer: deps.ownRequests,
     onDegraded: (method, { upstream, reason, stale }: Degraded) => {
@@ -95,13 +100,9 @@ export function openFederation(
           if (member === undefined) links.delete(name);
           else links.set(name, openLinks(member));
         }
-        return async (reason) => {
-          await Promise.all(old.map((each) => each.close(reason)));
-        };
+        return closing(() => old);
       },
-      close: async (reason) => {
-        await Promise.all([...links.values()].map((each) => each.close(reason)));
-      },
+      close: closing(() => [...links.values()]),
     });
     federation.modernSource = link.lists;
     return link;
@@ -111,13 +112,15 @@ export function openFederation(
     open: (scope, events) => (scope.era === "modern" ? openRequests(events) : openSession(scope, events)),
     // One link for all, which keeps callers apart at the members.
     modernSharing: "everybody",
-    linkLimits: narrowestOf(() => [...members.values()].map(({ linkLimits }) => linkLimits)),
-    // Only where all members compare headers themselves is there nothing left to compare.
-    seesHeaders: () => !hasMember(members, (member) => !member.seesHeaders()),
-    sendsHeaders: () => hasMember(members, (member) => member.seesHeaders()),
-    holdsSessions: () => hasMember(members, (member) => member.holdsSessions()),
+    linkLimits: narrowestOf(() => all.map(({ linkLimits }) => linkLimits)),
+    // If all members compare headers themselves, nothing is left to compare.
+    seesHeaders: allSeeHeaders(() => all),
+    sendsHeaders: () => all.some(seesHeaders),
+    holdsSessions: () => all.some((member) => member.holdsSessions()),
+    sharedServer: (era) => widestSharing(all, era),
     address: "federation",
     destination: { transport: "in-process" },
+    memberDestination: (member) => members.get(member)?.destination,
     federation,
     prepareMembers: (next, isSame, openNext) => {
       const taken = new Map(
@@ -130,24 +133,48 @@ export function openFederation(
         commit: async (graceMs) => {
           const before = members;
           members = new Map(opened);
-          const names = new Set([...before.keys(), ...members.keys()]);
-          const changed = [...names].filter((name) => before.get(name) !== members.get(name));
-          await federation.reconfigure(options, new Set(changed), graceMs);
-          await closeAll(
-            changed.flatMap((name) => before.get(name) ?? []),
-            "the server has been replaced",
+          all = [...members.values()];
+          const changed = [...before.keys(), ...members.keys()].filter(
+            (name) => before.get(name) !== members.get(name),
           );
+          await federation.reconfigure(options, new Set(changed), graceMs);
+          const old = new Set(changed.flatMap((name) => before.get(name) ?? []));
+          await closeAll([...old], "the server has been replaced");
         },
       };
     },
-    close: (reason) => closeAll([...members.values()], reason),
+    close: (reason) => closeAll(all, reason),
   };
 }
 
-/** Asked with every request, so it makes no array of them. */
-function hasMember(members: ReadonlyMap<string, OpenUpstream>, test: (member: OpenUpstream) => boolean): boolean {
-  for (const member of members.values()) if (test(member)) return true;
-  return false;
+function widestSharing(members: readonly OpenUpstream[], era: Era): ModernSharing | undefined {
+  if (members.some((member) => member.sharedServer(era) === "everybody")) return "everybody";
+  return members.some((member) => member.sharedServer(era) !== undefined) ? "principal" : undefined;
+}
+
+/** Whether all members compare headers. Needed by bench federation: "call of a". */
+function allSeeHeaders(members: () => readonly OpenUpstream[]): () => boolean {
+  let known: readonly OpenUpstream[] | undefined;
+  let knownAt = 0;
+  return () => {
+    const all = members();
+    // Once true, only another era or another member can change it.
+    if (known === all && knownAt === eraDetections()) return true;
+    if (!all.every(seesHeaders)) return false;
+    known = all;
+    knownAt = eraDetections();
+    return true;
+  };
+}
+
+function seesHeaders(member: OpenUpstream): boolean {
+  return member.seesHeaders();
+}
+
+function closing(links: () => readonly Links[]): (reason: string) => Promise<void> {
+  return async (reason) => {
+    await Promise.all(links().map((each) => each.close(reason)));
+  };
 }
 
 async function closeAll(members: readonly OpenUpstream[], reason: string): Promise<void> {
@@ -213,7 +240,7 @@ function fixedValue(value: unknown): NonNullable<ArgumentOverride["fixed"]> {
       const json = toJson(compiled.value.evaluate(new Bindings(InspectedMessage.of(exchange), everything)));
       if (json !== undefined) return json;
     } catch {
-      // The caller learns no more than that it cannot be made.
+      // The caller only learns that the call cannot be made.
     }
     throw new GatewayError("invalid_params", "an argument that the gateway sets has no value for this call");
   };

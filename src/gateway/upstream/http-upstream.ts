@@ -1,12 +1,5 @@
-import type { Clock, CredentialProvider, SetTimer } from "../../core/exchange.ts";
-import type { Message, ParseLimits } from "../../protocol/message.ts";
-import type { HttpUpstreamConfig as HttpConfig, HttpUpstreamConfig } from "../../config/config.ts";
-import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
-import { ProxyAgent } from "../../transports/streamable-http/undici.ts";
-import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
-import { ProxyConnections } from "../../transports/streamable-http/proxy-connections.ts";
-import type { StreamCounter } from "../../transports/streamable-http/response.ts";
-import { readPem } from "../../lib/keys/pem.ts";
+import type { HttpClient } from "../../auth/http-client.ts";
+import { createIssuer } from "../../auth/issuer.ts";
 import { createClientAuthentication, type TokenEndpoint } from "../../auth/token-source.ts";
 import {
   createClientCredentials,
@@ -14,15 +7,22 @@ import {
   createTokenExchange,
   type SubjectTokens,
 } from "../../auth/upstream-credentials.ts";
-import type { HttpClient } from "../../auth/http-client.ts";
-import { createIssuer } from "../../auth/issuer.ts";
+import type { HttpUpstreamConfig, HttpUpstreamConfig as HttpConfig } from "../../config/config.ts";
+import type { Clock, CredentialProvider, SetTimer } from "../../core/exchange.ts";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
+import { readTls } from "../../lib/keys/pem.ts";
+import type { Message, ParseLimits } from "../../protocol/message.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { ConnectionPool, ProxyConnections } from "../../transports/streamable-http/connection-pool.ts";
+import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
+import type { StreamCounter } from "../../transports/streamable-http/response.ts";
+import { ProxyAgent } from "../../transports/streamable-http/undici.ts";
 
 /** What an HTTP upstream needs besides its configuration. */
 export interface HttpUpstreamDeps {
   readonly forwardHeaders: readonly string[];
   readonly connectMs: number;
+  readonly quickMs: number;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -50,6 +50,7 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       dispatcher,
       limits: deps.limits,
       setTimer: deps.setTimer,
+      quickMs: deps.quickMs,
       newId: deps.newId,
       onStreamCount: deps.onStream,
     },
@@ -65,7 +66,7 @@ function createDispatcher(
 ): ConnectionPool | ProxyConnections {
   const { connectMs } = deps;
   const { idleReuse: idleMs, proxy, connections: maxCalls } = config;
-  const tls = tlsOptions(config.tls);
+  const tls = { ...readTls(config.tls), ...(config.tls?.insecure === true ? { rejectUnauthorized: false } : {}) };
   if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls, maxCalls });
   const connect = { timeout: connectMs, ...tls };
   const agent = new ProxyAgent({
@@ -81,16 +82,6 @@ function createDispatcher(
     proxyTunnel: origin.startsWith("https:"),
   });
   return new ProxyConnections(agent, maxCalls);
-}
-
-function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {
-  if (tls === undefined) return {};
-  return {
-    ...(tls.caFile === undefined ? {} : { ca: readPem(tls.caFile) }),
-    ...(tls.certFile === undefined ? {} : { cert: readPem(tls.certFile) }),
-    ...(tls.keyFile === undefined ? {} : { key: readPem(tls.keyFile) }),
-    ...(tls.insecure ? { rejectUnauthorized: false } : {}),
-  };
 }
 
 /** What obtaining credentials needs. */
@@ -165,6 +156,9 @@ const faults: Readonly<Partial<Record<ErrorCode, Outcome>>> = {
   upstream_timeout: "timeout",
 };
 
+/** The state of an upstream that nobody has called. */
+export const untried = "not tried yet";
+
 /** Tracks and counts the health of an upstream from its calls. Sends nothing itself. */
 export function createUpstreamHealth(route: string, { metrics }: Metrics, clock: Clock): UpstreamHealth {
   const counter = (outcome: Outcome) => metrics.upstreamRequests.labels({ route, outcome });
@@ -192,7 +186,7 @@ export function createUpstreamHealth(route: string, { metrics }: Metrics, clock:
     },
     get state() {
       if (failure !== undefined) return `failing: ${failure.reason}, since ${new Date(failure.since).toISOString()}`;
-      return hasAnswered ? "ok" : "not tried yet";
+      return hasAnswered ? "ok" : untried;
     },
   };
 }

@@ -3,7 +3,7 @@ import { memberSource } from "../../protocol/json/read.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import { GatewayError } from "../../errors.ts";
 import { oldestIdle } from "../../sessions/registry.ts";
-import type { Session } from "../../sessions/session.ts";
+import { continues, type Session } from "../../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { createRestoredLink, type RestorableSession, type RestoredLinkDeps } from "./restored-link.ts";
 
@@ -162,7 +162,7 @@ export function createLinks(
       link.upstreamSession === undefined ? undefined : { id: link.upstreamSession, at: address };
     session.onEnd((reason, cause) => {
       bySession.delete(session);
-      closing.close(link, reason, cause === "shutdown" && session.survivesRestart);
+      closing.close(link, reason, continues.has(cause) && session.survivesRestart);
     });
     return link;
   }
@@ -205,7 +205,7 @@ export function createLinks(
 }
 
 /** Closing links, for which connections must stay a moment longer. */
-class ClosingLinks {
+export class ClosingLinks {
   readonly #closing = new Set<Promise<void>>();
 
   close(link: UpstreamLink, reason: string, isKept = false): void {

@@ -27,6 +27,7 @@ import { createHttpLink } from "../../transports/streamable-http/link.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
 import { probeEra } from "./era-detection.ts";
+import type { Era } from "../../protocol/revisions.ts";
 import { createEraLinks } from "./era-links.ts";
 import { openFederation } from "./federated-upstream.ts";
 import type { LinkLimits, LinkScope, ModernSharing, OpenLink } from "./links.ts";
@@ -54,19 +55,23 @@ export interface OpenUpstream {
   ) => PreparedMembers;
   /** Whether a session with it lives in this process, so that no other can serve it: a child, or an open connection. */
   readonly holdsSessions: () => boolean;
-  /** Tells this upstream from others: a session with one is never offered to another. */
+  /** Who shares a server in this process beyond a session, where there is one. */
+  readonly sharedServer: (era: Era) => ModernSharing | undefined;
+  /** Identifies this upstream: a session with one is never offered to another. */
   readonly address: string;
   /** Where messages go, for traces. */
   readonly destination: Destination;
+  /** The same for one of several servers. */
+  readonly memberDestination?: (member: string) => Destination | undefined;
   /** The connections of an HTTP upstream, for passing bytes through. */
   readonly http?: HttpEndpoint;
   /** Ends connections and processes, after all links have been closed. */
   close(reason: string): Promise<void>;
 }
 
-/** Other servers behind a route, ready to be used. */
+/** New servers behind a route, ready to be used. */
 export interface PreparedMembers {
-  /** Those that are new, to be closed if nothing comes of it. */
+  /** The newly opened ones, to be closed if the change is abandoned. */
   readonly opened: readonly OpenUpstream[];
   /** Uses them from the next message on; resolves when the old ones have been drained. */
   readonly commit: (graceMs: number) => Promise<void>;
@@ -96,7 +101,7 @@ export interface UpstreamDeps {
   /** Called with each line that a child writes to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   readonly credentials: CredentialDeps;
-  /** Sees what a federation asks its members by itself. */
+  /** Observes the requests of a federation itself to its members. */
   readonly ownRequests?: OwnRequestObserver | undefined;
 }
 
@@ -124,7 +129,7 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
     case "recordings":
       return openInProcess(deps.recordings, deps);
     case "federation":
-      return openFederation(route.name, upstream, deps, (member) => openMember(route, member, deps));
+      return openFederation(route, upstream, deps, (member) => openMember(route, member, deps));
     case "in-process":
       // The configuration has checked that it is a function; what that returns is up to the caller.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);
@@ -135,7 +140,7 @@ function openMember(route: RouteConfig, member: MemberConfig, deps: UpstreamDeps
   return openUpstream({ ...route, name: `${route.name}/${member.name}`, upstream: member.upstream }, deps);
 }
 
-/** Prepares other servers behind a route that has several; undefined where that needs another upstream. */
+/** Prepares a change of the servers behind a route that has several; undefined where that needs a new upstream. */
 export function prepareMembers(
   { prepareMembers: prepare }: OpenUpstream,
   route: RouteConfig,
@@ -171,6 +176,7 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
           suspendedCalls: deps.suspendedCalls,
           setTimer,
           newId,
+          gatewayRequestMs: route.timeouts.quick,
         }),
     },
     probe: (principal) =>
@@ -185,7 +191,7 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
           return (upstream.openProbe ?? upstream.open)(scope, noEvents);
         },
         silenceIsLegacy: upstream.http === undefined,
-        // Half of the caller's time where the other half may be needed for the older handshake.
+        // Half of the caller's time, because the other half may be needed for the older handshake.
         timeoutMs: upstream.http === undefined ? route.timeouts.quick / 2 : route.timeouts.quick,
       }),
     clock,
@@ -214,6 +220,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   const { upstream, close } = openHttpUpstream(config, {
     forwardHeaders: route.forwardHeaders,
     connectMs: route.timeouts.connect,
+    quickMs: route.timeouts.quick,
     limits: deps.limits,
     setTimer: deps.setTimer,
     newId: deps.newId,
@@ -256,6 +263,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     linkLimits: inProcessLimits,
     seesHeaders: () => true,
     holdsSessions: () => config.transport === "sse" || verdict.transport === "sse",
+    sharedServer: () => undefined,
     address: createHash("sha256").update(`${upstream.origin} ${upstream.path}`).digest("base64url").slice(0, 12),
     destination: { transport: "http", origin: upstream.origin },
     http: upstream,
@@ -356,6 +364,10 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
     },
     seesHeaders: () => false,
     holdsSessions: () => true,
+    sharedServer: (era) => {
+      if (config.sharing === "shared") return "everybody";
+      return era === "modern" || config.sharing === "principal" ? "principal" : undefined;
+    },
     address: "stdio",
     destination: { transport: "stdio" },
     close: async (reason) => {
@@ -380,6 +392,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
     linkLimits: inProcessLimits,
     seesHeaders: () => false,
     holdsSessions: () => true,
+    sharedServer: (era) => (era === "modern" ? "principal" : undefined),
     address: "in-process",
     destination: { transport: "in-process" },
     close: async () => {},

@@ -3,13 +3,13 @@ import type { Clock, Principal } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message } from "../../protocol/message.ts";
-import { parseText } from "../../protocol/parse.ts";
+import { synthesizeMessage } from "../../core/synthesize.ts";
 import { newestLegacy, type Revision } from "../../protocol/revisions.ts";
 import type { SessionRecord } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
 import { cancelledError, type UpstreamLink } from "../../transports/transport.ts";
 
-/** How long a server may take to begin a session anew. */
+/** How long a server may take to start a new session. */
 const handshakeTimeoutMs = 30_000;
 
 export interface RestoredLinkDeps {
@@ -18,7 +18,7 @@ export interface RestoredLinkDeps {
   readonly newId: () => string;
   /** Digest of the upstream's address. */
   readonly address: string;
-  /** The server has begun the session anew: whatever it kept for the old one is gone. */
+  /** The server has started a new session: the state of the old one is gone. */
   readonly onBegunAnew: (session: Session) => void;
 }
 
@@ -30,8 +30,8 @@ export interface RestorableSession {
 }
 
 /**
- * Continues a session that began in another process over a new link. If the upstream's session can be resumed, nothing is
- * sent. Else the client's handshake is repeated before the first message, and the server begins anew.
+ * Continues a session that began in another process over a new link. If the upstream's session can be resumed, nothing
+ * is sent. Otherwise the client's handshake is repeated before the first message, and the server starts a new session.
  */
 export function createRestoredLink(
   link: UpstreamLink,
@@ -63,7 +63,7 @@ export function createRestoredLink(
     deps.onBegunAnew(session);
   }
 
-  /** Begins anew once; after a failure the next message tries again. */
+  /** Repeats the handshake once; after a failure the next message tries again. */
   function ready(): Promise<void> {
     beginning ??= begin().catch((error: unknown) => {
       beginning = undefined;
@@ -98,7 +98,7 @@ export function createRestoredLink(
       try {
         if (!isReady) await ready();
       } catch {
-        // The next request tries again, and its caller is told why it failed.
+        // The next request tries again, and its caller gets the error.
         return;
       }
       await link.listen();
@@ -126,14 +126,8 @@ function createHandshake({ session, record, transport }: RestorableSession, { cl
     });
   return (principal: Principal): { readonly initialize: Exchange; readonly initialized: Exchange } => {
     const id = JSON.stringify(`headgate-${newId()}`);
-    const initialize = parsed(`{"jsonrpc":"2.0","id":${id},"method":"initialize","params":${params}}`, revision);
-    const initialized = parsed(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, revision);
+    const initialize = synthesizeMessage(`{"jsonrpc":"2.0","id":${id},"method":"initialize","params":${params}}`);
+    const initialized = synthesizeMessage(`{"jsonrpc":"2.0","method":"notifications/initialized"}`);
     return { initialize: exchangeOf(initialize, principal), initialized: exchangeOf(initialized, principal) };
   };
-}
-
-function parsed(text: string, revision: Revision): Message {
-  const outcome = parseText(text, { revision, mode: "enforce" });
-  if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new GatewayError("internal", "built an invalid handshake");
 }

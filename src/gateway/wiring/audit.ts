@@ -1,19 +1,17 @@
-import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 
 import type { Config } from "../../config/config.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import { type AuditStream, createAuditStream, withAudit } from "../../policy/audit/audit-stream.ts";
+import type { SharedAuditFiles } from "../../policy/audit/rotating-file.ts";
 import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
 import { GatewayError } from "../../errors.ts";
-import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
-import { detectSecrets } from "../../redact/detectors/secrets.ts";
-import { createRedactor } from "../../redact/redactor.ts";
 import { errorFields, type LogFields, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { createTextRedaction } from "./telemetry.ts";
 
-/** What the audit needs of the gateway. */
+/** What the audit needs from the gateway. */
 export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -21,6 +19,8 @@ export interface AuditDeps {
   readonly metrics: Metrics;
   /** Redacts the secrets of the configuration. */
   readonly secrets: (text: string) => string;
+  /** Where another process writes the file, or several do. */
+  readonly audit: SharedAuditFiles["append"] | undefined;
 }
 
 /** The audit stream of a gateway, if one is configured. */
@@ -30,6 +30,8 @@ export interface GatewayAudit {
   note(fields: LogFields): void;
   /** A provider that denies everything while decisions cannot be written, if so configured. */
   guard(provider: PolicyProvider): PolicyProvider;
+  /** Resolves when it is known whether decisions can be written. */
+  tried(): Promise<void>;
   /** Applies another configuration. Earlier decisions are still written to the old stream. */
   follow(next: Config["audit"]): void;
   /** Resolves with how many decisions could not be written at the end. */
@@ -64,6 +66,7 @@ export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): Ga
           return current?.refuses ?? false;
         },
       }),
+    tried: async () => current?.tried,
     follow: (next) => {
       if (isDeepStrictEqual(next, settings)) return;
       const ended = end(current);
@@ -82,17 +85,21 @@ export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): Ga
 function open(config: Config["audit"], deps: AuditDeps): AuditStream | undefined {
   if (config === undefined) return undefined;
   const { clock, setTimer, log, metrics } = deps;
-  const redactor = createRedactor({
-    detectors: { secrets: detectSecrets, personalData: detectPersonalData },
-    key: randomBytes(32),
-    known: deps.secrets,
-  });
   const { auditFailures, auditLost } = metrics.metrics;
   const [failures, lost] = [auditFailures.labels({}), auditLost.labels({})];
+  const { audit } = deps;
   return createAuditStream(config, {
+    openFile:
+      audit === undefined
+        ? undefined
+        : (bounds) => ({
+            append: (lines) => audit(bounds, lines),
+            check: () => audit(bounds, []),
+            close: async () => {},
+          }),
     clock,
     setTimer,
-    redact: (text) => redactor.text(text).text,
+    redact: createTextRedaction(deps.secrets),
     onError: (error) => {
       log.error({ file: config.file, ...fieldsOf(error) }, "audit writes failed");
     },

@@ -1,23 +1,31 @@
-import { Agent as HttpAgent } from "node:http";
+import type { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 
 import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { Peer } from "../../cluster/peer-list.ts";
 import { openSharedPostgres } from "../../cluster/postgres-store.ts";
 import { openRedisStore } from "../../cluster/redis-store.ts";
 import type { SharedStore, SharedStoreOptions } from "../../cluster/shared-store.ts";
 import { readTls } from "../../lib/keys/pem.ts";
+import { nodeHttp } from "../../lib/lazy-modules.ts";
+import type { CreateBuckets } from "../../lib/token-bucket.ts";
 import { createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
-import type { SessionRegistry } from "../../sessions/registry.ts";
-import type { SessionRecord } from "../../sessions/session-record.ts";
+import type { SessionRegistry, SessionSharing } from "../../sessions/registry.ts";
 import type { TaskOwnerStore } from "../../sessions/task-owner-store.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import type { ClusterMember } from "../context.ts";
+import type { ClusterMember, WorkerSeat } from "../context.ts";
+import { createConfigComparison, createConfigDigest } from "./config-digest.ts";
+import { createServerOwners, createSessionOwners } from "./session-owners.ts";
 import { createSharedEndings } from "./shared-endings.ts";
+import { createSharedRates } from "./shared-rates.ts";
 import { createSharedTasks } from "./shared-tasks.ts";
+
+/** What a store was told so long before a connection was lost may not have reached the server that takes over. */
+const unsureMs = 60_000;
 
 export interface ClusterDeps {
   readonly node: string;
@@ -25,6 +33,8 @@ export interface ClusterDeps {
   readonly ended: EndedSessions;
   readonly taskOwners: TaskOwnerStore | undefined;
   readonly subjectTokens: SubjectTokens;
+  /** Present in one of several processes on one port. */
+  readonly worker: WorkerSeat | undefined;
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -33,6 +43,10 @@ export interface ClusterDeps {
 /** Where other gateways reach this one. */
 export interface PeerListener {
   readonly address: string;
+  /** From now on, every response is the last one on its connection. */
+  endKeepAlive(): void;
+  /** Refuses new connections. Resolves when what had been sent by then has been read. */
+  stop(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -43,55 +57,65 @@ export type ListenForPeers = (onCertificate: () => void) => Promise<PeerListener
 export interface GatewayCluster {
   /** Which sessions have ended, here or at any other gateway. */
   readonly ended: EndedSessions;
+  /** Absent where nothing is shared. */
+  readonly sharing: SessionSharing | undefined;
+  /** Creates rate limits that hold for all gateways together; absent where nothing is shared. */
+  readonly createBuckets: CreateBuckets | undefined;
+  /** How many of the other gateways have another configuration. */
+  readonly otherConfigs: () => number;
+  /** Another configuration is in use. */
+  follow(config: Config): void;
   /** Absent where there are no peers to hand requests to. */
   readonly member: ClusterMember | undefined;
-  /** Begins to share: other gateways find this one at its listener, and its sessions end with theirs. */
+  /** Joins the others: they find this gateway at its listener, and ended sessions are shared. */
   start(listen: ListenForPeers, registry: SessionRegistry): Promise<void>;
+  /** This gateway will end: peers must not send requests on connections that are about to close. */
+  endKeepAlive(): void;
+  /** Reads which gateways have just started: they get late requests. */
+  refresh(): Promise<void>;
   close(): Promise<void>;
 }
 
-const retryAfter = 2;
-
 /** Prepares what is shared, as configured; nothing is connected before `start`. */
-export function createCluster(
-  { state, cluster, sessions }: Pick<Config, "state" | "cluster" | "sessions">,
-  deps: ClusterDeps,
-): GatewayCluster {
+export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster {
+  const { state, cluster, sessions } = config;
   const { node, log, clock } = deps;
   const { redis, postgres, required } = state;
-  const isShared = redis !== undefined || postgres !== undefined;
-  const noPeers: ReadonlyMap<string, string> = new Map();
+  const local = deps.worker?.store;
+  const isShared = redis !== undefined || postgres !== undefined || local !== undefined;
+  const noPeers: ReadonlyMap<string, Peer> = new Map();
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
   let agent: HttpAgent | undefined;
-  const endings = createSharedEndings(deps.ended, () => store, log);
+  const shared = { node, maxAgeMs: sessions.maxAge, store: () => store };
+  const endings = createSharedEndings(deps.ended, { ...shared, log, wall: clock.wall });
+  const owners = createSessionOwners(shared);
+  const digest = createConfigDigest(config);
+  const others = createConfigComparison(log);
 
-  async function ownerOf({ id, openedBy }: Pick<SessionRecord, "id" | "openedBy">): Promise<string> {
-    if (openedBy === node || store?.peers.has(openedBy) === true) return openedBy;
-    try {
-      if (store === undefined) throw new GatewayError("store_failed", "the shared store is not connected");
-      return await store.claim(id, sessions.maxAge);
-    } catch (error) {
-      throw new GatewayError("store_failed", GatewayError.from(error).message, { details: { retryAfter } });
-    }
-  }
-
-  /** If the store is away again, this is done when it is back. */
+  /** If the store is unavailable again, this is repeated when it is back. */
   async function follow(work: Promise<void>): Promise<void> {
     await work.catch((error: unknown) => {
       log.warn(
         { reason: GatewayError.from(error).message },
-        "could not exchange what was missed while the store was away",
+        "could not synchronize after the shared store was unavailable",
       );
     });
   }
 
+  async function tellAgain(since: number): Promise<void> {
+    await follow(endings.tellAgain(since));
+    await follow(tasks.tellAgain(since));
+  }
+
   function openStore(options: SharedStoreOptions): SharedStore {
+    if (local !== undefined) return local.open(options);
     return redis === undefined
       ? openSharedPostgres({ ...options, url: postgres ?? "" })
       : openRedisStore({ ...options, ...redis });
   }
 
+  const seal = cluster?.secret === undefined ? deps.seals.peer : createSeals([Buffer.from(cluster.secret)]).peer;
   const tasks = createSharedTasks({ node, log, wall: clock.wall, kept: deps.taskOwners, store: () => store });
   const member: ClusterMember | undefined =
     cluster === undefined
@@ -99,20 +123,28 @@ export function createCluster(
       : {
           node,
           subjectTokens: deps.subjectTokens,
-          seal: cluster.secret === undefined ? deps.seals.peer : createSeals([Buffer.from(cluster.secret)]).peer,
+          seal,
           get agent() {
             return (agent ??= createAgent(cluster.tls));
           },
           get peers() {
             return store?.peers ?? noPeers;
           },
-          ownerOf,
+          ownerOf: owners.ownerOf,
+          successorOf: owners.successorOf,
           tasks,
+          ...(local === undefined ? {} : { serverOwner: createServerOwners(shared) }),
         };
 
   return {
     ended: isShared ? endings.ended : deps.ended,
+    sharing: isShared ? endings.sharing : undefined,
+    createBuckets: isShared
+      ? createSharedRates({ now: clock.now, store: () => store, gateways: () => (store?.peers.size ?? 0) + 1 })
+      : undefined,
     member,
+    otherConfigs: () => others.count,
+    follow: digest.follow,
     start: async (listen, registry) => {
       if (!isShared) return;
       listener = await listen(() => {
@@ -121,7 +153,9 @@ export function createCluster(
       });
       store = openStore({
         node,
+        seal,
         advertise: cluster?.advertise ?? listener?.address,
+        configDigest: digest.read,
         clock,
         setTimer: deps.setTimer,
         events: {
@@ -130,17 +164,25 @@ export function createCluster(
           },
           reconnected: () => {
             void follow(endings.askMissed(registry));
+            void tellAgain(clock.wall() - unsureMs);
+          },
+          leaseLost: () => {
+            void follow(owners.dropLost(registry));
+            void tellAgain(Number.NEGATIVE_INFINITY);
+          },
+          peersRead: () => {
+            others.compare(digest.read(), store?.peers ?? noPeers);
           },
           changed: (isUp, reason) => {
             if (isUp) {
-              log.info({}, "the shared store is back");
+              log.info({}, "the shared store is available again");
               void follow(endings.tellMissed());
               void follow(tasks.tellMissed());
-            } else log.warn({ reason }, "the shared store is away");
+            } else log.warn({ reason }, "the shared store is unavailable");
           },
         },
       });
-      // Without the store, this gateway serves what it can alone, at once.
+      // Without the store, this gateway immediately serves alone what it can.
       if (!required) return;
       try {
         await store.ready();
@@ -149,8 +191,17 @@ export function createCluster(
         throw GatewayError.from(error);
       }
     },
+    endKeepAlive: () => {
+      listener?.endKeepAlive();
+    },
+    refresh: async () => store?.refresh(),
     close: async () => {
+      // The last chance to publish what the store was too slow for.
+      await tasks.whenNoted();
+      await Promise.all([follow(endings.tellMissed()), follow(tasks.tellMissed())]);
       await store?.close();
+      // Those that have not read yet that this gateway has gone are refused, and ask another one.
+      await listener?.stop();
       await listener?.close();
       agent?.destroy();
     },
@@ -159,6 +210,6 @@ export function createCluster(
 
 /** With TLS, peers are known by their authority: their addresses come and go, and their certificates need not name them. */
 function createAgent(tls: NonNullable<Config["cluster"]>["tls"]): HttpAgent {
-  if (tls === undefined) return new HttpAgent({ keepAlive: true });
+  if (tls === undefined) return new nodeHttp.Agent({ keepAlive: true });
   return new HttpsAgent({ keepAlive: true, ...readTls(tls), checkServerIdentity: () => undefined });
 }

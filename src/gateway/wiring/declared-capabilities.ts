@@ -9,7 +9,7 @@ import type { Capabilities } from "../../protocol/methods.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import { checkCapability, checkInputRequired } from "../../protocol/validation/semantic.ts";
 
-/** What both sides of a session declared in their handshake. */
+/** The capabilities that both sides of a session declared in their handshake. */
 interface Handshake {
   readonly client: Capabilities;
   readonly server: Capabilities;
@@ -85,6 +85,6 @@ function capabilitiesIn(value: unknown): Capabilities {
 function envelopeCapabilities(request: Message | undefined): Capabilities | undefined {
   if (request?.kind !== "request") return undefined;
   const parsed = parseEnvelope(request);
-  // The parser has made sure that this is an object.
+  // The parser has ensured that this is an object.
   return parsed.ok ? (JSON.parse(parsed.envelope.clientCapabilities) as Capabilities) : undefined;
 }

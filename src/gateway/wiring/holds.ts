@@ -17,7 +17,7 @@ export type OpenedHold =
       readonly ok: true;
       /** The interceptor under whose name the messages are held. */
       readonly name: string;
-      /** Lets go of its messages and holds no more. */
+      /** Releases its messages and holds no more. */
       readonly close: () => void;
     }
   | { readonly ok: false; readonly problem: string };
@@ -28,12 +28,12 @@ export interface Holds {
   readonly interceptors: readonly MessageInterceptor[];
 }
 
-/** More people than this do not watch one gateway. */
+/** How many holds may be open at once. */
 const maxHolds = 16;
 
 /**
- * Creates the holds of a gateway. They come after all other interceptors and before policy and validation, which judge
- * what a person lets go. Without a hold there is no step, and nothing costs anything.
+ * Creates the holds of a gateway. They come after all other interceptors and before policy and validation, which check
+ * what a person releases. Without a hold there is no step, and no cost.
  */
 export function createHolds(heldMessages: HeldMessages, onChange: () => void): Holds {
   const open = new Map<string, MessageInterceptor>();
@@ -51,7 +51,7 @@ export function createHolds(heldMessages: HeldMessages, onChange: () => void): H
       opened++;
       const name = `hold-${opened}`;
       const onMessage = () => pause({ timeoutMs, onTimeout, reason: filter });
-      // A message that was on its way when the hold closed still passes its step.
+      // A message that was already in the pipeline when the hold closed still passes its step.
       const when = (message: LiveMessage): boolean => open.has(name) && live.matches(message);
       open.set(name, defineInterceptor({ name, priority: Infinity, when, onMessage }));
       onChange();

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { basename, extname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -14,6 +14,7 @@ import {
 } from "../../core/interceptors/interceptor.ts";
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 /** The interceptors of a configuration, or everything that is wrong with them. */
 export type LoadedInterceptors =
@@ -31,7 +32,11 @@ export interface InterceptorLoader {
   load(config: Pick<Config, "interceptors">): Promise<LoadedInterceptors>;
   /** The files of the last load and those that they import by relative paths. */
   readonly files: ReadonlySet<string>;
+  /** Whether one of them has changed since it was loaded, or could not be. */
+  hasChanged(): boolean;
 }
+
+const { cache: requireCache } = nodeModule.createRequire(import.meta.url);
 
 /** The member of a module's URL that tells versions apart; modules are never unloaded. */
 const versionKey = "headgate";
@@ -44,8 +49,11 @@ const ownModules: Readonly<Record<string, URL>> = {
   "headgate/protocol": new URL(`../../protocol/index${extname(import.meta.url)}`, import.meta.url),
 };
 
-/** Files that modules of the running load import. */
-let imported = new Set<string>();
+/** Files that modules of the running load import, with their digests from before they were read. */
+let imported: Digests = new Map();
+type Digests = Map<string, string>;
+/** The versions of files that `require` others: those are told apart by path only. */
+const requiring = new Map<string, string>();
 let hasHooks = false;
 
 /** Gives relative imports of interceptors the version of their importer, so that they are loaded again with it. */
@@ -54,55 +62,68 @@ function hookImports(): void {
   hasHooks = true;
   nodeModule.registerHooks({
     resolve: (specifier, context, nextResolve) => {
-      const version = URL.parse(context.parentURL ?? "")?.searchParams.get(versionKey) ?? undefined;
-      if (version === undefined) return nextResolve(specifier, context);
+      const parent = URL.parse(context.parentURL ?? "");
+      const isRequired = context.conditions.includes("require");
+      const version = isRequired ? requiring.get(parent?.pathname ?? "") : parent?.searchParams.get(versionKey);
+      if (version === undefined || version === null) return nextResolve(specifier, context);
       const own = ownModules[specifier];
-      if (own !== undefined) return nextResolve(own.href, context);
+      if (own !== undefined) return nextResolve(isRequired ? fileURLToPath(own) : own.href, context);
       const resolved = nextResolve(specifier, context);
       if (!/^\.{1,2}\//u.test(specifier)) return resolved;
-      imported.add(fileURLToPath(resolved.url));
-      return { ...resolved, url: `${resolved.url}?${versionKey}=${version}` };
+      const { pathname } = new URL(resolved.url);
+      const file = fileURLToPath(resolved.url);
+      imported.set(file, digestOf(file));
+      requiring.set(pathname, version);
+      return isRequired ? resolved : { ...resolved, url: `${resolved.url}?${versionKey}=${version}` };
     },
   });
 }
 
 /** Creates a loader. Node runs TypeScript as it is, by stripping its types. */
 export function createInterceptorLoader(): InterceptorLoader {
-  let files = new Set<string>();
-  let digest = "";
+  let tried: Digests = new Map();
+  let loaded: Digests = new Map();
   let modules = new Map<string, unknown>();
 
   async function importAll(wanted: ReadonlySet<string>): Promise<readonly Problem[]> {
     const next = new Map<string, unknown>();
     const problems: Problem[] = [];
-    imported = new Set();
+    // Digests from before: a change while a file is loaded is noticed afterwards.
+    const own = [...wanted].map((file) => [file, digestOf(file)] as const);
+    imported = new Map();
     versions++;
+    // CommonJS modules are kept by path.
+    for (const file of tried.keys()) delete requireCache[file];
     for (const file of wanted) {
+      const url = pathToFileURL(file);
+      requiring.set(url.pathname, String(versions));
       try {
-        next.set(file, await import(`${pathToFileURL(file).href}?${versionKey}=${versions}`));
+        next.set(file, await import(`${url.href}?${versionKey}=${versions}`));
       } catch (error) {
-        problems.push({ path: file, message: `${file}: ${describeFailure(error)}` });
+        const reason = existsSync(file) ? describeFailure(error) : "no such file";
+        problems.push({ path: file, message: `${file}: ${reason}` });
       }
     }
-    files = new Set([...wanted, ...imported]);
+    tried = new Map([...imported, ...own]);
     if (problems.length > 0) return problems;
     modules = next;
-    digest = digestOf(files);
+    loaded = tried;
     return [];
   }
 
   return {
     get files() {
-      return files;
+      return new Set(tried.keys());
     },
+    hasChanged: () => isChanged(tried),
     load: async ({ interceptors }) => {
       const wanted = new Set(interceptors.map(({ file }) => file));
       if (wanted.size === 0) {
-        files = wanted;
+        tried = new Map();
         return { ok: true, interceptors: [], isFresh: false };
       }
       hookImports();
-      const isKnown = [...wanted].every((file) => modules.has(file)) && digest === digestOf(files);
+      const isKnown = [...wanted].every((file) => modules.has(file)) && !isChanged(loaded);
       const failed = isKnown ? [] : await importAll(wanted);
       if (failed.length > 0) {
         const placed = failed.map(({ path, message }) => ({ path: placeOf(interceptors, path), message }));
@@ -146,7 +167,7 @@ async function interceptorsOf(entry: InterceptorConfig, module: unknown): Promis
     );
     return { ok: true, interceptors, isFresh: true };
   } catch (error) {
-    return refuse("file", `${file}: ${error instanceof Error ? error.message : String(error)}`);
+    return refuse("file", `${file}: ${thrownMessage(error)}`);
   }
 }
 
@@ -173,21 +194,28 @@ function placeOf(interceptors: readonly InterceptorConfig[], file: string): stri
 function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return `threw ${String(error)}`;
   if ("code" in error && error.code === "ERR_MODULE_NOT_FOUND") return error.message.replaceAll(versionText, "");
+  if ("code" in error && error.code === "ERR_UNKNOWN_FILE_EXTENSION")
+    return "is not TypeScript or JavaScript by its name: expected .ts, .mts, .js or .mjs";
   const { file, line } = /(?<file>file:\/\/[^\s?]+?)(?:\?[^\s:]*)?:(?<line>\d+)/u.exec(error.stack ?? "")?.groups ?? {};
   const place = file === undefined || line === undefined ? "" : ` (${fileURLToPath(file)}:${line})`;
-  return `${error.name}: ${error.message.replaceAll(versionText, "")}${place}`;
+  const hint =
+    "code" in error && error.code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX"
+      ? "; types are only taken out: write it without enums, namespaces and parameter properties, or compile it to JavaScript"
+      : "";
+  const [words = ""] = error.message.replaceAll(versionText, "").split("\nRequire stack:");
+  return `${error.name}: ${words}${place}${hint}`;
 }
 
-function digestOf(files: ReadonlySet<string>): string {
-  const hash = createHash("sha256");
-  for (const file of files) {
-    try {
-      hash.update(file).update(readFileSync(file));
-    } catch {
-      hash.update("unreadable");
-    }
+function isChanged(digests: Digests): boolean {
+  return [...digests].some(([file, digest]) => digestOf(file) !== digest);
+}
+
+function digestOf(file: string): string {
+  try {
+    return createHash("sha256").update(readFileSync(file)).digest("hex");
+  } catch {
+    return "unreadable";
   }
-  return hash.digest("hex");
 }
 
 /**

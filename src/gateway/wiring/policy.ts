@@ -1,28 +1,29 @@
 import type { RouteConfig, RoutePolicy } from "../../config/config.ts";
-import { GatewayError } from "../../errors.ts";
-import type { Clock, SetTimer } from "../../core/exchange.ts";
+import { type Clock, configuredRoute, type SetTimer } from "../../core/exchange.ts";
 import type { Interceptor } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
+import { readTls } from "../../lib/keys/pem.ts";
+import type { CreateBuckets } from "../../lib/token-bucket.ts";
+import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
-import { type OnFailOpen, withDeadline, withFailOpen } from "../../policy/provider/fail-open.ts";
-import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import { createEnforcement, createListFilter } from "../../policy/enforce.ts";
+import type { DecisionEvent, DecisionListener } from "../../policy/provider/decision-event.ts";
+import { type OnFailOpen, withDeadline, withFailOpen } from "../../policy/provider/fail-open.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
+import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
+import { createSidebandProvider } from "../../policy/sideband/provider.ts";
+import { toPlainFields } from "../../policy/sideband/telemetry.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { LogFields, Logger } from "../../telemetry/log.ts";
+import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { GatewayAudit } from "./audit.ts";
-import { createDecisionLog } from "./decision-log.ts";
-import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
-import { toPlainFields } from "../../policy/sideband/telemetry.ts";
-import { createSidebandProvider } from "../../policy/sideband/provider.ts";
-import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
-import { readTls } from "../../lib/keys/pem.ts";
-import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
 
 /** What policies need of the gateway. */
 export interface PolicyDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  readonly createBuckets: CreateBuckets;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly limits: ParseLimits;
@@ -37,7 +38,7 @@ export interface PolicyDeps {
 /** The enforced policy of a route. */
 export interface OpenPolicy {
   readonly step: Interceptor;
-  /** What a caller may see of a list that nobody asked for. */
+  /** The part of a list that a caller may see, for lists that no client requested. */
   readonly filterList: ReturnType<typeof createListFilter>;
   close(): Promise<void>;
 }
@@ -94,9 +95,11 @@ function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | unde
     policyFailOpen.labels({ route: name }).inc();
     log.warn({ route: name, problem }, "policy failed open: a message passed without a decision");
   };
-  const remote = deps.providers[name] ?? openRemotePolicy(route, { ...deps, onFailOpen });
-  // Our own rules decide synchronously and are always available.
-  if (remote === undefined) return policy && createCelProvider(policy, { clock: deps.clock });
+  const remote =
+    deps.providers[name] ?? deps.providers[configuredRoute(name)] ?? openRemotePolicy(route, { ...deps, onFailOpen });
+  // Our own rules are always available.
+  const createBuckets: CreateBuckets = (rate, of) => deps.createBuckets(rate, `${configuredRoute(name)} ${of}`);
+  if (remote === undefined) return policy && createCelProvider(policy, { clock: deps.clock, createBuckets });
   const timeouts = policyTimeouts.labels({ route: name });
   const timed = withDeadline(remote, { timeoutMs: timeout, setTimer, onTimeout: () => timeouts.inc() });
   return failOpen ? withFailOpen(timed, onFailOpen) : timed;
@@ -149,7 +152,7 @@ interface AnyChild {
   readonly set?: (value: number) => void;
 }
 
-/** What remote decision points need of the gateway. */
+/** What remote decision points need from the gateway. */
 export interface RemotePolicyDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -178,10 +181,82 @@ function openRemotePolicy(
     clock,
     setTimer,
     tls: readTls(authzen.tls),
-    // The binding has one code for every denial, and an unknown name would be answered with another.
+    // The binding has one code for every denial, but an unknown name would be answered with another.
     denied: refusals === "coaz" ? "forbidden" : "unknown",
     onRetry,
     onBreaker: (isOpen) => breaker.set(isOpen ? 1 : 0),
     onCacheLookup: (isHit) => (isHit ? hits : misses).inc(),
   });
+}
+
+/** Whether a route enforces decisions or only logs them. */
+type PolicyMode = "enforce" | "shadow";
+
+/**
+ * Creates the listener that counts and logs the decisions of a route: refusals at `info`, provider failures at `warn`,
+ * everything else at `debug`. The line has the decision id that the client was given.
+ */
+export function createDecisionLog(
+  route: string,
+  mode: PolicyMode,
+  { metrics }: Metrics,
+  log: Logger,
+): DecisionListener {
+  const duration = metrics.policyDuration.labels({ route });
+  const counter = (phase: DecisionEvent["phase"], effect: DecisionEvent["effect"]) =>
+    metrics.policyDecisions.labels({ route, phase, effect, mode });
+  const countersOf = (phase: DecisionEvent["phase"]) => ({
+    allow: counter(phase, "allow"),
+    change: counter(phase, "change"),
+    filter: counter(phase, "filter"),
+    deny: counter(phase, "deny"),
+  });
+  // Nested objects, so that no key is built per decision.
+  const counters = {
+    request: countersOf("request"),
+    response: countersOf("response"),
+    list: countersOf("list"),
+  };
+
+  return (event) => {
+    counters[event.phase][event.effect].inc();
+    duration.observe(event.explanation.durationMs / 1000);
+    const level = event.cause !== undefined ? "warn" : event.effect === "deny" ? "info" : "debug";
+    if (log.isLevelEnabled(level)) log[level](fieldsOf(event), wordsOf(event));
+  };
+}
+
+function wordsOf({ effect, isEnforced }: DecisionEvent): string {
+  if (effect !== "deny") return "policy decision";
+  return isEnforced ? "refused by policy" : "would be refused by policy";
+}
+
+function fieldsOf(event: DecisionEvent): LogFields {
+  const { exchange, explanation, refusal, list, target, cause } = event;
+  const { provider, rule, read, durationMs, shadow, notes } = explanation;
+  return {
+    exchange: exchange.id,
+    decision: event.id,
+    route: exchange.route,
+    principal: exchange.principal.id,
+    session: exchange.session?.label,
+    direction: event.direction === "client-to-server" ? "c2s" : "s2c",
+    phase: event.phase,
+    method: event.method,
+    target: target?.name,
+    effect: event.effect,
+    enforced: event.isEnforced,
+    provider,
+    rule,
+    code: refusal?.code,
+    kind: refusal?.kind,
+    reason: refusal?.reason,
+    hidden: list?.hidden,
+    listed: list?.total,
+    read: read.join(" "),
+    ms: Math.round(durationMs * 1000) / 1000,
+    ...(shadow === undefined ? {} : { shadow: shadow.map((one) => `${one.rule} ${one.effect}`).join(", ") }),
+    ...(notes === undefined ? {} : { notes: notes.join("; ") }),
+    ...(cause instanceof Error ? { cause: cause.message } : {}),
+  };
 }

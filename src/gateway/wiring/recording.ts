@@ -21,6 +21,7 @@ import { holdsNoSecret } from "../../redact/prefilter.ts";
 import { createRedactor } from "../../redact/redactor.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import type { WorkerSeat } from "../context.ts";
 import type { WireObserver } from "./wire-observer.ts";
 import { packCount } from "../../recorder/exchange-batcher.ts";
 import type { PruneRules } from "../../recorder/store/store-contract.ts";
@@ -37,6 +38,8 @@ export interface RecordingDeps {
   readonly secrets: (text: string) => string;
   /** The shortest `timeouts.hard` of all routes. */
   readonly hardMs: () => number;
+  /** Where another process stores the frames. */
+  readonly record: WorkerSeat["record"] | undefined;
 }
 
 /** The recording of a gateway. */
@@ -49,8 +52,12 @@ export interface GatewayRecording {
   readonly onDecision: DecisionListener;
   readonly onIntercepted: InterceptorListener;
   readonly onStderr: (route: string, line: string) => void;
+  /** An observed request got no answer. */
+  readonly onUnanswered: Recorder["unanswered"];
   /** An HTTP request was refused before it brought a message. */
   readonly onRefused: Recorder["refusal"];
+  /** Stores frames of another process. */
+  readonly store: (batch: PackBufferBatch) => Promise<void>;
   /** Resolves with the number of frames that could not be written at the end. */
   close(): Promise<number>;
 }
@@ -58,32 +65,20 @@ export interface GatewayRecording {
 /** Opens the configured recording; undefined where nothing is recorded. */
 export function openRecording(config: Config["record"], deps: RecordingDeps): GatewayRecording | undefined {
   if (config === undefined || config === false) return undefined;
-  const target = targetOf(config);
   const { clock, setTimer, log, metrics } = deps;
   const { recordWritten, recordLost } = metrics.metrics;
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
   // A request and its answer wait for the disk, and together no longer than a request may take.
   const appendMs = (): number => Math.min(longestAppendMs, Math.max(1, deps.hardMs() / 2));
-  const writer = startWriter(target, {
-    setTimer,
-    appendMs,
-    ...(config.onFailure === "refuse" ? { loadMs: appendMs } : {}),
-    onGone: (error, lost) => {
-      log.error({ ...errorFields(error), lost }, "recording was deleted or moved; starting a new one");
-      recorder.lose(lost);
-    },
+  const store = openStore(config, deps, appendMs, (error, lost) => {
+    log.error({ ...errorFields(error), lost }, "recording was deleted or moved; starting a new one");
+    recorder.lose(lost);
   });
-  const retention = openRetention(config.retention, { writer, clock, setTimer, log });
   const recorder = createRecorder({
     ...config,
     capture: `${clock.wall().toString(36)}-${randomBytes(4).toString("hex")}`,
     writer: `headgate on ${hostname()}`,
-    sink: {
-      append: async (batch) => {
-        await writer.append(batch);
-        retention.wrote(batch);
-      },
-    },
+    sink: store,
     redactor: createRedactor({
       ...config.redact,
       detectors: {
@@ -114,10 +109,15 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
         recorder.isRefusing && message.kind === "request" && direction === "client-to-server"
           ? new GatewayError("store_failed", notRecorded)
           : undefined,
-      answered: (_exchange, reply) => reply,
+      answered: (exchange, reply) => {
+        if (reply.dropped !== undefined) recorder.unanswered(exchange, reply.dropped);
+        return reply;
+      },
       failed: (exchange, { code }) => {
-        const isCall = exchange.message.kind === "request" && exchange.direction === "client-to-server";
-        if (code === "cancelled" && isCall) recorder.cancelled(exchange);
+        const { message, direction } = exchange;
+        const isCall = message.kind === "request" && direction === "client-to-server";
+        // Nothing else says how these end: there is no answer to record.
+        if (message.kind === "notification" || (code === "cancelled" && isCall)) recorder.unanswered(exchange, code);
       },
     },
     whenStored: () => recorder.persisted(),
@@ -161,20 +161,52 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
     onRefused: (refusal, code, about) => {
       recorder.refusal(refusal, code, about);
     },
+    onUnanswered: (exchange, code) => {
+      recorder.unanswered(exchange, code);
+    },
     onStderr: (route, line) => {
       recorder.stderr(route, line);
     },
+    store: (batch) => store.append(batch),
     close: async () => {
-      retention.stop();
+      store.stopRetention();
       const lost = await recorder.close();
       if (lost > 0) log.error({ lost }, "recording ended with frames that could not be written");
       try {
-        await writer.close();
+        await store.close();
       } catch (error) {
         log.error(errorFields(GatewayError.from(error)), "failed to close the recording");
       }
       return lost;
     },
+  };
+}
+
+/** Where frames go. */
+interface FrameStore {
+  append(batch: PackBufferBatch): Promise<void>;
+  stopRetention(): void;
+  close(): Promise<void>;
+}
+
+/** Opens the store with its retention; one of several processes hands its frames to the one that has it. */
+function openStore(
+  config: RecordConfig,
+  { record, clock, setTimer, log }: RecordingDeps,
+  appendMs: () => number,
+  onGone: (error: GatewayError, lost: number) => void,
+): FrameStore {
+  if (record !== undefined) return { append: record, stopRetention: () => {}, close: async () => {} };
+  const loading = config.onFailure === "refuse" ? { loadMs: appendMs } : {};
+  const writer = startWriter(targetOf(config), { setTimer, appendMs, ...loading, onGone });
+  const retention = openRetention(config.retention, { writer, clock, setTimer, log });
+  return {
+    append: async (batch) => {
+      await writer.append(batch);
+      retention.wrote(batch);
+    },
+    stopRetention: () => retention.stop(),
+    close: () => writer.close(),
   };
 }
 
@@ -244,7 +276,7 @@ export function openRetention(config: RetentionConfig, deps: RetentionDeps): Ret
   function prune(): void {
     stopTimer();
     stopTimer = setTimer(pruneEveryMs, prune);
-    // Another run would not help one that is still going on.
+    // A run is still in progress.
     if (isPruning) return;
     isPruning = true;
     bytes = 0;

@@ -5,7 +5,7 @@ import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext, RefusedRequest } from "../context.ts";
 import type { GatewayRecording } from "./recording.ts";
 
-/** So many refusals of one kind are written one by one; the rest of the time window is summed up. */
+/** How many refusals of one kind are written one by one in a time window; the rest are summed up. */
 const writtenPerWindow = 10;
 const windowMs = 10_000;
 
@@ -20,7 +20,7 @@ export interface RefusalLogDeps extends Pick<GatewayContext, "log" | "setTimer" 
   readonly recording: Pick<GatewayRecording, "onRefused"> | undefined;
 }
 
-/** Logs and records what was refused at the door. */
+/** Logs and records requests that were refused before they became a message. */
 export interface RefusalLog {
   note(refused: RefusedRequest): void;
   /** Writes the sums of all open windows. */
@@ -28,8 +28,8 @@ export interface RefusalLog {
 }
 
 /**
- * Creates the log of requests that were refused before they brought a message. Callers that
- * nobody knows cause them, so neither log nor store may grow with their number: repeats are summed up.
+ * Creates the log of requests that were refused before they brought a message. Unknown callers cause them, so neither
+ * log nor store may grow with their number: repeats are summed up.
  */
 export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
   const { log, setTimer, newLabel, recording } = deps;

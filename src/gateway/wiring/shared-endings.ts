@@ -1,36 +1,40 @@
-import type { SharedStore } from "../../cluster/shared-store.ts";
 import { GatewayError } from "../../errors.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
-import type { SessionRegistry } from "../../sessions/registry.ts";
+import type { SessionRegistry, SessionSharing } from "../../sessions/registry.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { SessionOwnersDeps } from "./session-owners.ts";
 
 /** Which sessions have ended, here or at any other gateway. */
 export interface SharedEndings {
   readonly ended: EndedSessions;
+  readonly sharing: SessionSharing;
   /** Another gateway says that a session has ended. */
   endedElsewhere(registry: SessionRegistry, id: string): void;
-  /** The store is back: others are told what they have missed. */
+  /** The store is back: publishes what others have missed. */
   tellMissed(): Promise<void>;
+  /** The store may have lost what was published: publishes it again, as far back as a wall time. */
+  tellAgain(since: number): Promise<void>;
   /** Notices may have been missed: asks which of the open sessions have ended. */
   askMissed(registry: SessionRegistry): Promise<void>;
 }
 
-/** So many sessions are looked up at once. */
+/** How many sessions are looked up in one call. */
 const chunk = 500;
-/** So many ends are kept while the store is away; the oldest are forgotten, and their sessions end when they are idle. */
-const maxUntold = 100_000;
+/** How many ended sessions are kept for a store that is unavailable or loses them; beyond, they end when they are idle. */
+const maxKept = 100_000;
 
 /** Shares the ends of sessions through a store, which is undefined before the start. */
 export function createSharedEndings(
   own: EndedSessions,
-  store: () => SharedStore | undefined,
-  log: Logger,
+  { node, maxAgeMs, store, log, wall }: SessionOwnersDeps & { readonly log: Logger; readonly wall: () => number },
 ): SharedEndings {
-  /** Sessions whose end another gateway has told us, so that it need not be told. */
+  /** Sessions whose end came from another gateway, so that it need not be published. */
   const told = new Set<string>();
-  /** Sessions that ended while the store was away, with the times when they would have expired. */
-  const untold = new BoundedMap<string, number>(maxUntold);
+  /** Sessions that ended while the store was unavailable, with the times when they would have expired. */
+  const untold = new BoundedMap<string, number>(maxKept);
+  /** Sessions that ended here, the last one last. */
+  const endedHere = new BoundedMap<string, { readonly endedAt: number; readonly expiresAt: number }>(maxKept);
 
   function endedElsewhere(registry: SessionRegistry, id: string): void {
     told.add(id);
@@ -44,6 +48,7 @@ export function createSharedEndings(
         own.add(session);
         const shared = store();
         if (shared === undefined || told.delete(session.id)) return;
+        endedHere.set(session.id, { endedAt: wall(), expiresAt: session.expiresAt });
         shared.endSession(session.id, session.expiresAt).catch((error: unknown) => {
           untold.set(session.id, session.expiresAt);
           const reason = GatewayError.from(error).message;
@@ -66,11 +71,38 @@ export function createSharedEndings(
         own.close();
       },
     },
+    sharing: {
+      joined: ({ id, openedBy }) => {
+        store()
+          ?.join(id, [node, openedBy], maxAgeMs)
+          .catch((error: unknown) => {
+            const reason = GatewayError.from(error).message;
+            log.warn({ reason }, "other gateways may end a session that is used here when it is idle there");
+          });
+      },
+      // While the store is unavailable, it ends as it would without other gateways.
+      left: async (id) =>
+        (await store()
+          ?.leave(id)
+          .catch(() => false)) ?? false,
+    },
     endedElsewhere,
     tellMissed: async () => {
       for (const [id, expiresAt] of untold) {
         await store()?.endSession(id, expiresAt);
         untold.delete(id);
+      }
+    },
+    tellAgain: async (since) => {
+      const now = wall();
+      const again: [string, number][] = [];
+      for (const [id, { endedAt, expiresAt }] of endedHere) {
+        if (expiresAt <= now) endedHere.delete(id);
+        else if (endedAt >= since) again.push([id, expiresAt]);
+      }
+      for (let start = 0; start < again.length; start += chunk) {
+        const some = again.slice(start, start + chunk);
+        await Promise.all(some.map(async ([id, expiresAt]) => store()?.endSession(id, expiresAt)));
       }
     },
     askMissed: async (registry) => {

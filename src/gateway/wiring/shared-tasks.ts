@@ -16,10 +16,12 @@ export interface SharedTasksDeps {
   readonly store: () => SharedStore | undefined;
 }
 
-/** What the rest of the cluster uses of them. */
+/** The part that the rest of the cluster uses. */
 export interface ToldTasks extends SharedTasks {
-  /** The store is back: others are told which tasks they have missed. */
+  /** The store is back: publishes the tasks that others have missed. */
   tellMissed(): Promise<void>;
+  /** The store may have lost what it was told: it is told again, as far back as a wall time. */
+  tellAgain(since: number): Promise<void>;
 }
 
 const maxKnown = 10_000;
@@ -31,8 +33,12 @@ const retryAfter = 2;
 export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksDeps): ToldTasks {
   const known = createTtlCache<StartedTask>(maxKnown, wall);
   const pending = new Set<Promise<void>>();
-  /** Tasks that began while the store was away or slow. */
+  /** Tasks that started while the store was unavailable or slow. */
   const untold = new BoundedMap<string, { readonly owner: string; readonly until: number }>(maxKnown);
+  /** Tasks that began here, the last one last. */
+  const begun = new BoundedMap<string, { readonly at: number; readonly owner: string; readonly until: number }>(
+    maxKnown,
+  );
 
   return {
     get: (task) => known.get(task)?.owner ?? kept?.get(task),
@@ -40,6 +46,7 @@ export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksD
       kept?.set(task, owner, until);
       const ttlMs = until - wall();
       known.set(task, { node, owner }, ttlMs);
+      begun.set(task, { at: wall(), owner, until });
       const noted = store()
         ?.noteTask(task, { node, owner }, ttlMs)
         .catch((error: unknown) => {
@@ -70,6 +77,13 @@ export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksD
         const ttlMs = until - wall();
         if (ttlMs > 0) await store()?.noteTask(task, { node, owner }, ttlMs);
         untold.delete(task);
+      }
+    },
+    tellAgain: async (since) => {
+      for (const [task, { at, owner, until }] of begun) {
+        const ttlMs = until - wall();
+        if (ttlMs <= 0) begun.delete(task);
+        else if (at >= since) await store()?.noteTask(task, { node, owner }, ttlMs);
       }
     },
     whenNoted: () => (pending.size === 0 ? undefined : Promise.all(pending).then(() => {})),

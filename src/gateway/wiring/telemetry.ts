@@ -17,7 +17,7 @@ export interface GatewayTelemetry {
   withDecisions(listener: DecisionListener | undefined): DecisionListener | undefined;
   /** Also redacts the secrets of another configuration. */
   follow(secrets: Secrets): void;
-  /** Sends what is left, within a few seconds. */
+  /** Flushes within a few seconds. */
   close(): Promise<void>;
 }
 
@@ -36,17 +36,12 @@ export function createGatewayTelemetry(
   telemetry: Telemetry | undefined,
   first: Secrets,
   setTimer: SetTimer,
-  key: Uint8Array,
 ): GatewayTelemetry {
   if (telemetry === undefined) return withoutCollector;
   const secrets = createReloadableSecrets(first);
-  const redactor = createRedactor({
-    detectors: { secrets: detectSecrets, "personal data": detectPersonalData },
-    key,
-    known: secrets.redact,
-  });
+  const redact = createTextRedaction(secrets.redact);
   return {
-    route: (name) => telemetry.route(name, (text) => redactor.text(text).text),
+    route: (name) => telemetry.route(name, redact),
     withDecisions: (listener) => (event) => {
       noteDecision(telemetry, event);
       listener?.(event);
@@ -83,10 +78,19 @@ export function createLogRedaction(known: (text: string) => string): (line: stri
   const redactor = createProcessRedactor(known);
   return (line) => {
     const isWhole = line.endsWith("\n");
-    const { text } = redactor.json(isWhole ? line.slice(0, -1) : line);
-    return isWhole ? `${text}\n` : text;
+    const whole = isWhole ? line.slice(0, -1) : line;
+    const [labelled, start = "", label] = labelledLine.exec(whole) ?? [];
+    const { text } = redactor.json(labelled === undefined ? whole : start + whole.slice(labelled.length));
+    const clean = label === undefined ? text : text.slice(0, start.length) + label + text.slice(start.length);
+    return isWhole ? `${clean}\n` : clean;
   };
 }
+
+/**
+ * The beginning of a line about an exchange, and its label. The id in a label was redacted when the label was made; with
+ * the counter behind it, a harmless one may look like a card number.
+ */
+const labelledLine = /^(\{"level":"[a-z]+","time":"[\w:.-]+"(?:,"worker":\d+)?)(,"exchange":"[\w.~%-]+")/u;
 
 /** Creates the redaction of short texts that are not JSON, such as the ids of messages. */
 export function createTextRedaction(known: (text: string) => string): (text: string) => string {

@@ -23,7 +23,7 @@ export interface WireObserver {
   found(diagnostic: Diagnostic, about: MessageOrigin): void;
 }
 
-/** Where findings are logged. A route that only observes has nothing else to say. */
+/** Where findings are logged, at a level of its own for routes that only observe. */
 export interface FindingLog {
   readonly log: Logger;
   readonly level: "debug" | "warn";

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { GatewayError } from "../../errors.ts";
+import { withoutUndefined } from "../without-undefined.ts";
 
 /** Reads a certificate or key; one that cannot be read is a fault of the configuration. */
 export function readPem(file: string): Buffer {
@@ -20,10 +21,6 @@ export interface TlsFiles {
 /** Reads the files for a connection, those that are named. */
 export function readTls(files: TlsFiles | undefined): { ca?: string; cert?: string; key?: string } | undefined {
   if (files === undefined) return undefined;
-  const { caFile, certFile, keyFile } = files;
-  return {
-    ...(caFile === undefined ? {} : { ca: readPem(caFile).toString() }),
-    ...(certFile === undefined ? {} : { cert: readPem(certFile).toString() }),
-    ...(keyFile === undefined ? {} : { key: readPem(keyFile).toString() }),
-  };
+  const read = (file: string | undefined) => (file === undefined ? undefined : readPem(file).toString());
+  return withoutUndefined({ ca: read(files.caFile), cert: read(files.certFile), key: read(files.keyFile) });
 }

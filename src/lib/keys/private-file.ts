@@ -2,6 +2,8 @@ import { chmodSync } from "node:fs";
 import { open } from "node:fs/promises";
 import type { Writable } from "node:stream";
 
+import { thrownCode } from "../thrown-message.ts";
+
 /** Readable and writable for the owner only. */
 export const ownerOnly = 0o600;
 
@@ -18,13 +20,13 @@ export async function createPrivateFile(file: string): Promise<Writable> {
   return handle.createWriteStream();
 }
 
-/** Takes the permissions of others away from files that exist; missing files and those of other owners stay. */
+/** Removes the permissions of others from existing files; files of other owners stay unchanged. */
 export function makePrivate(files: readonly string[]): void {
   for (const file of files) {
     try {
       chmodSync(file, ownerOnly);
     } catch (error) {
-      const code: unknown = Reflect.get(Object(error), "code");
+      const code = thrownCode(error);
       if (code !== "ENOENT" && code !== "EPERM") throw error;
     }
   }

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import { createProcessSeals, createSeals, minSealSecretBytes, type SealPurpose } from "./sealing.ts";
 
-const purposes = ["session", "cursor", "requestState", "task", "peer"] as const satisfies readonly SealPurpose[];
+const purposes = ["session", "cursor", "requestState", "peer"] as const satisfies readonly SealPurpose[];
 const older = randomBytes(minSealSecretBytes);
 const newer = randomBytes(minSealSecretBytes);
 
@@ -74,12 +74,12 @@ describe("sealing", () => {
 
   it("seals with the first secret and opens with all", () => {
     const [before, both, after] = [createSeals([older]), createSeals([newer, older]), createSeals([newer])];
-    const old = before.task.seal(Buffer.from("old"));
-    const fresh = both.task.seal(Buffer.from("new"));
-    expect(both.task.open(old)?.toString()).toBe("old");
-    expect(after.task.open(fresh)?.toString()).toBe("new");
-    expect(before.task.open(fresh)).toBeUndefined();
-    expect(after.task.open(old)).toBeUndefined();
+    const old = before.cursor.seal(Buffer.from("old"));
+    const fresh = both.cursor.seal(Buffer.from("new"));
+    expect(both.cursor.open(old)?.toString()).toBe("old");
+    expect(after.cursor.open(fresh)?.toString()).toBe("new");
+    expect(before.cursor.open(fresh)).toBeUndefined();
+    expect(after.cursor.open(old)).toBeUndefined();
   });
 
   it("does not show the content", () => {

@@ -4,7 +4,7 @@ import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyOb
 export type SealPurpose = keyof typeof tags;
 
 /** The first part of a sealed text, with the number of its format. */
-const tags = { session: "hs1", cursor: "hc1", requestState: "hr1", task: "ht1", peer: "hp1" } as const;
+const tags = { session: "hs1", cursor: "hc1", requestState: "hr1", peer: "hp1" } as const;
 
 /** Seals and opens texts for one purpose: what a client carries and must neither read nor change. */
 export interface Seal {
@@ -38,7 +38,6 @@ export function createSeals(secrets: readonly Uint8Array[]): Seals {
     session: createSeal("session", secrets),
     cursor: createSeal("cursor", secrets),
     requestState: createSeal("requestState", secrets),
-    task: createSeal("task", secrets),
     peer: createSeal("peer", secrets),
   };
 }

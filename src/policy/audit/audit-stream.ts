@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { DecisionEvent, DecisionListener } from "../provider/decision-event.ts";
 import { explain, overrideProvider, type PolicyProvider, type PolicyRefusal } from "../provider/provider.ts";
-import { createRotatingFile } from "./rotating-file.ts";
+import { createRotatingFile, type RotatingFile } from "./rotating-file.ts";
 import { durationField } from "../../lib/duration.ts";
 
 export interface AuditStreamDeps {
@@ -19,16 +19,20 @@ export interface AuditStreamDeps {
   readonly onWriteFailure?: () => void;
   /** Called for every lost decision. */
   readonly onLost?: () => void;
+  /** Opens the file; `createRotatingFile`, unless several processes write to it. */
+  readonly openFile?: ((config: AuditConfig) => RotatingFile) | undefined;
 }
 
 /** Writes decisions to a file. */
 export interface AuditStream {
   /** Queues a decision; never throws. */
   readonly listener: DecisionListener;
-  /** Queues a line about what a person did; never throws. */
+  /** Queues a line about an action of a person; never throws. */
   note(fields: Readonly<Record<string, unknown>>): void;
   /** Whether messages must be refused: decisions cannot be written, and `onFailure` is `refuse`. */
   readonly refuses: boolean;
+  /** Resolves when it is known whether the file can be written. */
+  readonly tried: Promise<void>;
   /** Writes the queue and closes the file; resolves with the number of decisions that could not be written. */
   close(): Promise<number>;
 }
@@ -43,7 +47,7 @@ const checkMs = 1000;
  */
 export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): AuditStream {
   const { clock, setTimer, onError, onRecovery, onWriteFailure, onLost, redact } = deps;
-  const file = createRotatingFile(config, clock);
+  const file = deps.openFile?.(config) ?? createRotatingFile(config, clock);
   let queue: string[] = [];
   let queuedBytes = 0;
   let lost = 0;
@@ -51,7 +55,10 @@ export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): A
   let isClosed = false;
   let stopRetry: (() => void) | undefined;
   let writing: Promise<void> | undefined;
-  let stopCheck = setTimer(checkMs, check);
+  // A file that cannot be written is known before the first decision.
+  let stopCheck: () => void;
+  check();
+  const tried = writing ?? Promise.resolve();
 
   function enqueue(line: string): void {
     const bytes = Buffer.byteLength(line);
@@ -111,6 +118,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): A
   }
 
   return {
+    tried,
     listener: (event) => {
       enqueue(formatAuditLine(event, clock.wall(), redact));
     },

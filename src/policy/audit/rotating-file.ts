@@ -15,6 +15,43 @@ export interface RotatingFile {
 
 type Bounds = Pick<AuditConfig, "file" | "maxBytes" | "maxAge" | "keep">;
 
+/** Writes the audit files of several processes, in one of them. */
+export interface SharedAuditFiles {
+  /** Appends lines to a file, after those of others; without lines, checks that it is still there. */
+  readonly append: (bounds: Bounds, lines: readonly string[]) => Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Creates the files. Of two settings for one file, the last one counts. */
+export function createSharedAuditFiles(clock: Pick<Clock, "wall">): SharedAuditFiles {
+  const files = new Map<string, { readonly settings: string; readonly file: RotatingFile }>();
+  let turn: Promise<void> = Promise.resolve();
+
+  async function append({ file: path, maxBytes, maxAge, keep }: Bounds, lines: readonly string[]): Promise<void> {
+    const bounds = { file: path, maxBytes, maxAge, keep };
+    const settings = JSON.stringify(bounds);
+    let known = files.get(path);
+    if (known?.settings !== settings) {
+      await known?.file.close();
+      known = { settings, file: createRotatingFile(bounds, clock) };
+      files.set(path, known);
+    }
+    await (lines.length === 0 ? known.file.check() : known.file.append(lines));
+  }
+
+  return {
+    append: (bounds, lines) => {
+      const mine = turn.then(() => append(bounds, lines));
+      turn = mine.catch(() => {});
+      return mine;
+    },
+    close: async () => {
+      await turn;
+      await Promise.all([...files.values()].map(({ file }) => file.close()));
+    },
+  };
+}
+
 interface Opened {
   readonly handle: FileHandle;
   readonly dev: number;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { anyDuration, durationField } from "../../lib/duration.ts";
-import { anyHeaderName } from "../../lib/header-name.ts";
+import { anyHeaderName } from "../../lib/text/header-name.ts";
 import { pdpTlsConfig } from "../pdp/call.ts";
 import { compileMapping } from "./mapping.ts";
 

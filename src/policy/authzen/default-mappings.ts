@@ -1,7 +1,14 @@
-import { entryTargetOf, type Exchange, type Principal, type UpstreamTarget } from "../../core/exchange.ts";
+import {
+  configuredRoute,
+  entryTargetOf,
+  type Exchange,
+  type Principal,
+  type UpstreamTarget,
+} from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
+import { listMethods } from "../../protocol/lists.ts";
 import type { Message } from "../../protocol/message.ts";
 import { isNotification, methodFacts } from "../../protocol/methods.ts";
 import { type CelMap, claimsValue, readCelValue } from "../cel/json-value.ts";
@@ -24,10 +31,7 @@ export interface DefaultMappingOptions extends IdentityOptions {
 const serverMethods: ReadonlySet<string> = new Set([
   "initialize",
   "server/discover",
-  "tools/list",
-  "resources/list",
-  "resources/templates/list",
-  "prompts/list",
+  ...listMethods,
   "logging/setLevel",
   "subscriptions/listen",
   "tasks/list",
@@ -119,7 +123,7 @@ function resourceOf(
 
 /** Names are unique per server only, so the server goes along, and where several are behind it, which one and its own name. */
 function entity(type: string, id: string, { route }: Exchange, upstream: UpstreamTarget | undefined): EntityFields {
-  const properties = new Map([["server", route]]);
+  const properties = new Map([["server", configuredRoute(route)]]);
   if (upstream !== undefined) properties.set("upstream", upstream.member).set("name", upstream.name);
   return new Map<string, unknown>([
     ["type", type],
@@ -201,7 +205,7 @@ export function contextOf({ claims }: Principal, { agentClaim }: IdentityOptions
  */
 function serverIdOf({ principal, route }: Exchange, { resourceId }: IdentityOptions): string {
   if (resourceId !== undefined) return resourceId;
-  if (principal.kind !== "token") return route;
+  if (principal.kind !== "token") return configuredRoute(route);
   const { aud } = principal.claims;
   const [only, ...others] = [aud].flat();
   if (typeof only === "string" && only !== "" && others.length === 0) return only;

@@ -1,7 +1,19 @@
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { pointerSteps } from "../../protocol/json/read.ts";
 import { toJson } from "../cel/json-value.ts";
 import type { EntityFields, EvaluationParts, EvaluationRequest } from "./mapping.ts";
+import { understoodObligations } from "./obligations.ts";
+import {
+  type AuthZenCall,
+  type AuthZenOutcome,
+  type CacheLimits,
+  type CallAuthZen,
+  type Discovery,
+  type FailedCall,
+  freshnessLifetimeMs,
+  unusableAnswer,
+} from "./pdp-call.ts";
 
 /** The body of a request; throws `invalid_params` if a value is not JSON, such as a number that is too long. */
 export function formatRequest(request: EvaluationRequest): string {
@@ -11,12 +23,12 @@ export function formatRequest(request: EvaluationRequest): string {
 }
 
 /** Splits a batch: the fields of an entry replace the shared ones (AuthZEN, section 7.1). */
-export function singleRequests({ evaluations, ...shared }: EvaluationRequest): readonly EvaluationRequest[] {
+function singleRequests({ evaluations, ...shared }: EvaluationRequest): readonly EvaluationRequest[] {
   return evaluations === undefined ? [shared] : evaluations.map((own) => ({ ...shared, ...own }));
 }
 
 /** The request with one more field in each context. */
-export function withContext(request: EvaluationRequest, name: string, value: unknown): EvaluationRequest {
+function withContext(request: EvaluationRequest, name: string, value: unknown): EvaluationRequest {
   const add = <P extends EvaluationParts>(parts: P): P => ({
     ...parts,
     context: new Map([...(parts.context ?? []), [name, value]]),
@@ -70,7 +82,7 @@ export type ParsedDecisions =
   | { readonly ok: false; readonly problem: string };
 
 /** Parses the answer to one evaluation (AuthZEN, section 6.2). Only the boolean `true` permits. */
-export function parseEvaluation(value: unknown): ParsedDecisions {
+function parseEvaluation(value: unknown): ParsedDecisions {
   const decision = toDecision(value);
   return decision === undefined
     ? { ok: false, problem: "its answer has no boolean `decision`" }
@@ -78,7 +90,7 @@ export function parseEvaluation(value: unknown): ParsedDecisions {
 }
 
 /** Parses the answer to a batch (AuthZEN, section 7.2): one decision for each evaluation, or none at all. */
-export function parseEvaluations(value: unknown, count: number): ParsedDecisions {
+function parseEvaluations(value: unknown, count: number): ParsedDecisions {
   const { evaluations } = Object(value) as Readonly<Record<string, unknown>>;
   if (!Array.isArray(evaluations)) return { ok: false, problem: "its answer has no `evaluations`" };
   if (evaluations.length !== count)
@@ -98,10 +110,75 @@ function toDecision(value: unknown): AuthZenDecision | undefined {
 /** The string at a JSON Pointer (RFC 6901) in a decision's context. */
 export function textAtPointer(context: AuthZenDecision["context"], pointer: string): string | undefined {
   let at: unknown = context;
-  for (const step of pointer.split("/").slice(1)) {
-    const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+  for (const name of pointerSteps(pointer)) {
     if (typeof at !== "object" || at === null || !Object.hasOwn(at, name)) return undefined;
     at = Reflect.get(at, name);
   }
   return typeof at === "string" && at !== "" ? at : undefined;
+}
+
+/** One decision per evaluation, and how long they may be cached; or why there are none. */
+type Evaluation =
+  | { readonly ok: true; readonly decisions: readonly AuthZenDecision[]; readonly ttlMs: number }
+  | FailedCall;
+
+type CallContext = Pick<AuthZenCall, "requestId" | "signal">;
+
+/** Sends an evaluation request; a batch goes as one call, or as several if the decision point takes no batches. */
+export type Evaluate = (request: EvaluationRequest, context: CallContext) => Promise<Evaluation>;
+
+interface EvaluateDeps {
+  readonly call: CallAuthZen;
+  readonly discovery: Discovery;
+  readonly cacheLimits: CacheLimits;
+}
+
+/** Concurrent calls for a batch that has to be split. */
+const maxConcurrentCalls = 8;
+/** Statuses of servers that do not have the batch endpoint after all. */
+const noSuchEndpoint: ReadonlySet<number> = new Set([404, 405, 501]);
+
+export function createEvaluate({ call, discovery, cacheLimits }: EvaluateDeps): Evaluate {
+  function toEvaluation(outcome: AuthZenOutcome, parse: (value: unknown) => ParsedDecisions): Evaluation {
+    if (!outcome.ok) return outcome;
+    const parsed = parse(outcome.value);
+    if (!parsed.ok) return unusableAnswer(parsed.problem);
+    return { ok: true, decisions: parsed.decisions, ttlMs: freshnessLifetimeMs(outcome.headers, cacheLimits) };
+  }
+
+  async function evaluateEach(
+    requests: readonly EvaluationRequest[],
+    path: string,
+    context: CallContext,
+  ): Promise<Evaluation> {
+    const decisions: AuthZenDecision[] = [];
+    let ttlMs = Number.POSITIVE_INFINITY;
+    for (let from = 0; from < requests.length; from += maxConcurrentCalls) {
+      const calls = requests
+        .slice(from, from + maxConcurrentCalls)
+        .map(async (request) => call({ ...context, path, body: formatRequest(request) }));
+      for (const outcome of await Promise.all(calls)) {
+        const evaluation = toEvaluation(outcome, parseEvaluation);
+        if (!evaluation.ok) return evaluation;
+        decisions.push(...evaluation.decisions);
+        ttlMs = Math.min(ttlMs, evaluation.ttlMs);
+      }
+    }
+    return { ok: true, decisions, ttlMs };
+  }
+
+  return async (given, context) => {
+    const found = await discovery.find(context);
+    if (!found.ok) return found;
+    const { evaluation: path, evaluations: batchPath, hasObligations } = found.endpoints;
+    // Obligations profile, "Negotiation".
+    const request = hasObligations ? withContext(given, "supported_obligations", understoodObligations) : given;
+    const singles = singleRequests(request);
+    if (singles.length === 1 || batchPath === undefined) return evaluateEach(singles, path, context);
+    const outcome = await call({ ...context, path: batchPath, body: formatRequest(request) });
+    if (outcome.ok || !noSuchEndpoint.has(outcome.status ?? 0))
+      return toEvaluation(outcome, (value) => parseEvaluations(value, singles.length));
+    discovery.disableBatches();
+    return evaluateEach(singles, path, context);
+  };
 }

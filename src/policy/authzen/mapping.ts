@@ -2,7 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
-import { celEngine } from "../cel/environment.ts";
+import { cel } from "../../lib/lazy-modules.ts";
 import { celErrorText, compileExpression, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
 import { toCelValue } from "../cel/json-value.ts";
 import { joinNames, type ReadNames } from "../cel/read-names.ts";
@@ -183,7 +183,7 @@ function compileText(text: string, onProblem: OnMappingProblem, path: Path): Tem
     return () => undefined;
   }
   const { evaluate } = compiled.value;
-  const { Optional } = celEngine();
+  const { Optional } = cel();
   return (inputs) => {
     let result: unknown;
     try {

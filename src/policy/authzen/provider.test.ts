@@ -79,6 +79,8 @@ describe("the AuthZEN provider", () => {
     ["it redirects", { status: 302, json: { decision: true } }, "unavailable", false],
     ["it answers with another success", { status: 201, json: { decision: true } }, "unavailable", false],
     ["its answer is no JSON", { text: "yes" }, "unavailable", false],
+    ["its answer decides twice", { text: '{"decision":false,"decision":true}' }, "unavailable", false],
+    ["its answer decides twice, escaped", { text: '{"decision":false,"decisio\\u006e":true}' }, "unavailable", false],
     ["its answer has no decision", { json: { permit: true } }, "unavailable", false],
     ["its decision is no boolean", { json: { decision: "true" } }, "unavailable", false],
     ["its answer is no object", { json: true }, "unavailable", false],

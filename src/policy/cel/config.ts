@@ -174,6 +174,9 @@ function expression(scope: ExpressionScope, type: ExpressionType) {
   });
 }
 
+/** What to do about a value that was meant as a text. */
+export const textHint = "a string is CEL, so write '\"eu\"' for the text eu";
+
 function check(
   text: string,
   scope: ExpressionScope,
@@ -183,7 +186,8 @@ function check(
 ): void {
   const problem = checkExpression(text, scope, type);
   if (problem === undefined) return;
-  const { message, offset } = problem;
+  const { offset } = problem;
+  const message = type === "value" ? `${problem.message}; ${textHint}` : problem.message;
   context.addIssue({ code: "custom", message, path: [...path], params: { offset } });
 }
 

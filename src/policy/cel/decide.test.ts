@@ -9,6 +9,7 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { type CallRuleConfig, rulesFields } from "./config.ts";
 import { decide, type RuleTrace } from "./decide.ts";
 import { Bindings } from "./facts.ts";
+import { createTokenBuckets } from "../../lib/token-bucket.ts";
 import { compileCallRules, type RuleSet } from "./rules.ts";
 
 const time = createFakeTime();
@@ -17,7 +18,9 @@ type RuleInput = NonNullable<z.input<typeof schema>["rules"]>[number];
 const schema = z.strictObject(rulesFields);
 
 function compiled(...rules: RuleInput[]): RuleSet {
-  return compileCallRules(schema.parse({ rules }).rules as readonly CallRuleConfig[], time.clock.now);
+  return compileCallRules(schema.parse({ rules }).rules as readonly CallRuleConfig[], (rate) =>
+    createTokenBuckets(rate, time.clock.now),
+  );
 }
 
 function bindingsOf(tool: string, scopes: readonly string[] = []): Bindings {

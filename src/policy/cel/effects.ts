@@ -142,11 +142,16 @@ export function memberEdits(
 
 function textEdits(bytes: Buffer, result: Span, plan: EditPlan, taken: readonly Replacement[]): readonly Replacement[] {
   const replacements: Replacement[] = [];
+  const ordered = taken.map(({ span }) => span).toSorted((one, other) => one.start - other.start);
+  let next = 0;
   for (const { name, value } of membersOf(bytes, result)) {
     if (name !== "content" || typeAt(bytes, value.start) !== "array") continue;
     for (const block of elementsOf(bytes, value)) {
       const text = textSpan(bytes, block);
-      if (text === undefined || taken.some(({ span }) => span.start < text.end && text.start < span.end)) continue;
+      if (text === undefined) continue;
+      // Both are in the order of the bytes, and spans do not overlap each other.
+      while ((ordered[next]?.end ?? Infinity) <= text.start) next++;
+      if ((ordered[next]?.start ?? Infinity) < text.end) continue;
       const edited = editJsonText(decodeString(bytes, text.start, text.end), plan);
       if (edited !== undefined) replacements.push({ span: text, bytes: Buffer.from(JSON.stringify(edited)) });
     }

@@ -1,7 +1,5 @@
-import { createRequire } from "node:module";
-
 import type * as Cel from "@marcbachmann/cel-js";
-import type * as Re2 from "re2js";
+import type { RE2JS as Pattern } from "re2js";
 
 import {
   celTypes,
@@ -13,15 +11,8 @@ import {
   type TypeName,
   variables,
 } from "./facts.ts";
+import { cel, re2 } from "../../lib/lazy-modules.ts";
 import { countMatch, meters } from "./metering.ts";
-
-const load = createRequire(import.meta.url);
-let cel: typeof Cel | undefined;
-
-/** The CEL engine, loaded on first use: a gateway without rules starts without it. */
-export function celEngine(): typeof Cel {
-  return (cel ??= load("@marcbachmann/cel-js") as typeof Cel);
-}
 
 /** The function that replaces the engine's `matches`, which can take exponential time. */
 export const linearMatches = "matchesLinear";
@@ -53,7 +44,7 @@ export function environmentOf(scope: ExpressionScope, use: EnvironmentUse = "che
   const key = `${scope} ${use}`;
   const known = environments.get(key);
   if (known !== undefined) return known;
-  const { Environment } = celEngine();
+  const { Environment } = cel();
   const environment = new Environment({
     enableOptionalTypes: true,
     homogeneousAggregateLiterals: false,
@@ -74,12 +65,12 @@ export function environmentOf(scope: ExpressionScope, use: EnvironmentUse = "che
 }
 
 /** Compiled patterns. They come from the configuration only, so their number is bounded. */
-const patterns = new Map<string, Re2.RE2JS>();
+const patterns = new Map<string, Pattern>();
 
 /** Compiles a pattern for `matches`; returns what is wrong with it, if anything. */
 export function preparePattern(pattern: string): string | undefined {
   try {
-    const { RE2JS } = load("re2js") as typeof Re2;
+    const { RE2JS } = re2();
     if (!patterns.has(pattern)) patterns.set(pattern, RE2JS.compile(pattern));
     return undefined;
   } catch (error) {

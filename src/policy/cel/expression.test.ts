@@ -62,8 +62,12 @@ describe("patterns", () => {
     // Would take a backtracking engine longer than this test may.
     ["^(a+)+$", `${"a".repeat(5000)}!`, false],
     ["(x+x+)+y", "x".repeat(5000), false],
-    ["(a)\\1", "aa", "is not a pattern: invalid escape sequence: `\\1`"],
-    ["(?<=a)b", "ab", "is not a pattern: invalid named capture: `(?<=a)b`"],
+    ["(a)\\1", "aa", "is not a pattern: invalid escape sequence: `\\1`; there are no back-references"],
+    [
+      "(?<=a)b",
+      "ab",
+      "is not a pattern: invalid named capture: `(?<=a)b`; there is no lookahead and no lookbehind: use two conditions, with `!` and `&&`",
+    ],
   ])("%s in %#", (pattern, tool, expected) => {
     expect(matches(pattern, tool)).toBe(expected);
   });
@@ -90,6 +94,26 @@ describe("patterns", () => {
 });
 
 describe("expressions", () => {
+  it.each([
+    ['tool == "x"', "unknown variable: tool; did you mean `mcp.tool`?"],
+    ['method == "x"', "did you mean `mcp.method` or `request.method`?"],
+    ['Principal.id == "x"', "did you mean `principal`?"],
+    ["banana == 1", "expected `principal`, `mcp`, `request`, `session`"],
+    ['mcp.tol == "x"', "did you mean `mcp.tool`?"],
+    ['principal.email == "x"', "`principal` has `id`, `name`, `kind`, `scopes`, `claims`"],
+    ['mcp.tool = "x"', "CEL compares with `==`"],
+    ['mcp.tool == "x" and true', "write `&&` for `and`"],
+    ['mcp.tool == "x" OR true', "write `||` for `OR`"],
+    ['principal.scopes.has("x")', "write `value in list`"],
+    ['principal.scopes.contains("x")', "write `value in list`"],
+    ['startsWith(mcp.tool, "x")', "write `text.startsWith(…)`"],
+    ['mcp.tool.beginsWith("x")', "did you mean `startsWith`?"],
+    ['mcp.tool.startWith("x")', "did you mean `startsWith`?"],
+  ])("say what to write instead of %s", (text, remedy) => {
+    const compiled = compileExpression(text, "call", "bool");
+    expect(compiled.ok ? "" : compiled.problem.message).toContain(remedy);
+  });
+
   it("are bounded in size", () => {
     const long = Array.from({ length: 1500 }, () => "mcp.tool == 'a'").join(" || ");
     expect(compileCondition(long, "call").ok).toBe(false);

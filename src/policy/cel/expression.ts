@@ -1,13 +1,14 @@
 import type { ASTNode, ParseResult } from "@marcbachmann/cel-js";
 
 import { environmentOf, linearMatches, preparePattern } from "./environment.ts";
-import { type Bindings, type ExpressionScope, variables } from "./facts.ts";
-import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
+import { type Bindings, celTypes, type ExpressionScope, variables } from "./facts.ts";
 import type { CelMap } from "./json-value.ts";
 import { formatMetered, needsMeter, withinBudget } from "./metering.ts";
 import { type CompilePart, compileOutcomes, type OutcomeTest, type PossibleCall } from "./possible-outcomes.ts";
 import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 import { type ReadNames, readNamesOf } from "./read-names.ts";
+import { closestName } from "../../lib/closest-name.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 /** The type an expression must have: a condition, a rate limit key, JSON, or optional JSON. */
 export type ExpressionType = "bool" | "key" | "value" | "optional";
@@ -43,9 +44,7 @@ export interface CompiledCondition {
   readonly names: ReadNames;
   /** Throws if CEL has no value for it. */
   readonly test: (bindings: Bindings) => boolean;
-  /** Evaluates with a part of the facts; undefined if they do not determine the value. */
-  readonly evaluateStatically: (facts: FastFacts) => boolean | undefined;
-  /** What it can come out as, for requests of which only caller, method and target are known. */
+  /** The possible results, for requests of which only some facts are known. */
   readonly outcomes: OutcomeTest;
 }
 
@@ -80,17 +79,11 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
   const parsed = parse(text, scope, "bool");
   if (!parsed.ok) return parsed;
   const { ast, run } = parsed.value;
-  const fast = compileFastCondition(ast);
-  // Only lists need it, so that it is compiled when the first one comes.
+  // Compiled on first use.
   let outcomes: OutcomeTest | undefined;
   const compilePart: CompilePart = (node) => {
     const part = parseMetered(node, text, scope);
     return part.ok ? part.value.run : undefined;
-  };
-  const evaluate = (bindings: Bindings): boolean => {
-    const value = run(bindings);
-    if (typeof value !== "boolean") throw new TypeError(`the condition is ${typeof value}, not bool`);
-    return value;
   };
   return {
     ok: true,
@@ -98,8 +91,11 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
       text,
       reads: readsOf(ast, scope),
       names: readNamesOf(ast),
-      test: fast === undefined ? evaluate : (bindings) => fast(bindings) ?? evaluate(bindings),
-      evaluateStatically: fast ?? (() => undefined),
+      test: (bindings) => {
+        const value = run(bindings);
+        if (typeof value !== "boolean") throw new TypeError(`the condition is ${typeof value}, not bool`);
+        return value;
+      },
       outcomes: (call) => (outcomes ??= compileOutcomes(ast, compilePart))(call),
     },
   };
@@ -120,12 +116,12 @@ function parse(text: string, scope: ExpressionScope, type: ExpressionType): Comp
   try {
     program = environmentOf(scope).parse(text);
   } catch (error) {
-    return failed(celErrorText(error), offsetOf(error));
+    return failed(withHint(error, text, scope), offsetOf(error));
   }
   const problem = replaceMatches(program.ast);
   if (problem !== undefined) return { ok: false, problem };
   const checked = program.check();
-  if (!checked.valid) return failed(celErrorText(checked.error), offsetOf(checked.error));
+  if (!checked.valid) return failed(withHint(checked.error, text, scope), offsetOf(checked.error));
   const found = checked.type ?? "dyn";
   const { accepts, expected } = expressionTypes[type];
   if (!accepts.test(found)) return failed(`is ${found}, expected ${expected}`, 0);
@@ -167,7 +163,8 @@ function replaceMatches(node: ASTNode): ExpressionProblem | undefined {
     if (pattern === undefined || rest.length > 0 || typeof text !== "string")
       return { message: "`matches` needs one literal pattern", offset: pattern?.start ?? node.pos };
     const problem = preparePattern(text);
-    if (problem !== undefined) return { message: `is not a pattern: ${problem}`, offset: pattern.start };
+    if (problem !== undefined)
+      return { message: `is not a pattern: ${problem}${patternHint(text)}`, offset: pattern.start };
     node.args[0] = linearMatches;
   }
   for (const { child } of childrenOf(node)) {
@@ -177,17 +174,123 @@ function replaceMatches(node: ASTNode): ExpressionProblem | undefined {
   return undefined;
 }
 
+/** Patterns are RE2, which has neither of these, so that they take linear time. */
+function patternHint(pattern: string): string {
+  if (/\(\?<?[!=]/u.test(pattern))
+    return "; there is no lookahead and no lookbehind: use two conditions, with `!` and `&&`";
+  return /\\[1-9]/u.test(pattern) ? "; there are no back-references" : "";
+}
+
 interface CelError {
   readonly summary?: unknown;
   readonly range?: { readonly start?: unknown } | undefined;
 }
 
+/** The parser's names of the tokens that people see in its messages. */
+const tokens: Readonly<Record<string, string>> = {
+  EOF: "the end",
+  LPAREN: "`(`",
+  RPAREN: "`)`",
+  LBRACKET: "`[`",
+  RBRACKET: "`]`",
+  LBRACE: "`{`",
+  RBRACE: "`}`",
+  COMMA: "`,`",
+  COLON: "`:`",
+  DOT: "`.`",
+  QUESTION: "`?`",
+  IDENTIFIER: "a name",
+  STRING: "a text",
+  NUMBER: "a number",
+  AND: "`&&`",
+  OR: "`||`",
+  EQ: "`==`",
+  NE: "`!=`",
+  NOT: "`!`",
+};
+
 /** The message of a CEL error, without its source excerpt. */
 export function celErrorText(error: unknown): string {
   const { summary } = Object(error) as CelError;
-  if (typeof summary === "string") return summary.charAt(0).toLowerCase() + summary.slice(1);
-  return error instanceof Error ? error.message : String(error);
+  if (typeof summary === "string")
+    return (summary.charAt(0).toLowerCase() + summary.slice(1)).replaceAll(/\b[A-Z]{2,}\b/gu, (token) =>
+      Object.hasOwn(tokens, token) ? (tokens[token] ?? token) : token,
+    );
+  return thrownMessage(error);
 }
+
+/** The message of a CEL error, with what to write instead. */
+function withHint(error: unknown, text: string, scope: ExpressionScope): string {
+  const message = celErrorText(error);
+  const hint = hintFor(message, text, offsetOf(error), scope);
+  return hint === undefined ? message : `${message}; ${hint}`;
+}
+
+function hintFor(message: string, text: string, offset: number, scope: ExpressionScope): string | undefined {
+  const { variable, field, call } =
+    /^(?:unknown variable: (?<variable>\w+)|no such key: (?<field>\w+)|found no matching overload for '(?<call>.*)')$/u.exec(
+      message,
+    )?.groups ?? {};
+  if (variable !== undefined) return describeVariables(variable, scope);
+  if (field !== undefined) {
+    const owner = /(?<owner>\w+)\s*\??\.\s*$/u.exec(text.slice(0, offset))?.groups?.["owner"] ?? "";
+    const fields = fieldsOf(owner, scope);
+    const meant = closestName(field, fields);
+    if (meant !== undefined) return `did you mean \`${owner}.${meant}\`?`;
+    return fields.length === 0 ? undefined : `\`${owner}\` has ${fields.map((name) => `\`${name}\``).join(", ")}`;
+  }
+  if (call !== undefined) return describeCall(call);
+  if (!message.startsWith("unexpected")) return undefined;
+  if (text[offset] === "=") return "CEL compares with `==`";
+  if (text[offset] === "&" || text[offset] === "|") return `write \`${text.charAt(offset).repeat(2)}\``;
+  if (/[\u2018-\u201F]/u.test(text.charAt(offset))) return "use straight quotes";
+  // The parser stumbles over a word operator, or over what follows it.
+  const begin = offset - (/\w*$/u.exec(text.slice(0, offset))?.[0].length ?? 0);
+  const before = /(?<word>\w+)\s+$/u.exec(text.slice(0, begin))?.groups?.["word"] ?? "";
+  const here = /^\w+/u.exec(text.slice(begin))?.[0] ?? "";
+  const word = [here, before].find((one) => Object.hasOwn(operators, one.toLowerCase())) ?? "";
+  const operator = operators[word.toLowerCase()];
+  return operator === undefined ? undefined : `write \`${operator}\` for \`${word}\``;
+}
+
+/** A variable that was meant, also where its name was left out: `tool` for `mcp.tool`. */
+function describeVariables(name: string, scope: ExpressionScope): string {
+  const known = Object.keys(variables[scope]);
+  const paths = known.flatMap((owner) => fieldsOf(owner, scope).map((field) => ({ field, path: `${owner}.${field}` })));
+  const owned = paths.filter(({ field }) => field === name).map(({ path }) => path);
+  const meant = owned.length > 0 ? owned : [closestName(name, known)].filter((close) => close !== undefined);
+  if (meant.length > 0) return `did you mean ${meant.map((path) => `\`${path}\``).join(" or ")}?`;
+  return `expected ${known.map((variable) => `\`${variable}\``).join(", ")}`;
+}
+
+function fieldsOf(variable: string, scope: ExpressionScope): readonly string[] {
+  const type = Object.hasOwn(variables[scope], variable) ? (variables[scope][variable] ?? "") : "";
+  return Object.hasOwn(celTypes, type) ? Object.keys(celTypes[type as keyof typeof celTypes]) : [];
+}
+
+/** A suggestion for an unknown function, or one that is called in another form. */
+function describeCall(call: string): string | undefined {
+  const [, owner, name = ""] = /^(?:(?<owner>[^(]*)\.)?(?<name>\w+)\(/u.exec(call) ?? [];
+  if (["has", "includes", "contains"].includes(name) && owner?.startsWith("list") === true)
+    return "write `value in list`";
+  if (owner === undefined && textMethods.has(name)) return `write \`text.${name}(…)\``;
+  const meant = synonyms[name] ?? closestName(name, textMethods);
+  return meant === undefined || meant === name ? undefined : `did you mean \`${meant}\`?`;
+}
+
+const operators: Readonly<Record<string, string>> = { and: "&&", or: "||", not: "!" };
+
+const textMethods: ReadonlySet<string> = new Set(["startsWith", "endsWith", "contains", "matches"]);
+
+const synonyms: Readonly<Record<string, string>> = {
+  beginsWith: "startsWith",
+  hasPrefix: "startsWith",
+  hasSuffix: "endsWith",
+  includes: "contains",
+  regex: "matches",
+  len: "size",
+  length: "size",
+};
 
 function offsetOf(error: unknown): number {
   const { range } = Object(error) as CelError;

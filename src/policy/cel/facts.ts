@@ -1,5 +1,12 @@
-import { entryTargetOf, type Exchange, type HttpFacts, httpFactsOf, type Principal } from "../../core/exchange.ts";
-import { principalNameOf } from "../../core/principal-name.ts";
+import {
+  configuredRoute,
+  entryTargetOf,
+  type Exchange,
+  type HttpFacts,
+  httpFactsOf,
+  type Principal,
+  principalNameOf,
+} from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
@@ -40,7 +47,7 @@ export class McpFacts {
 
   constructor(exchange: Exchange, message: Message | undefined, needs: NeededMembers) {
     const { upstream } = exchange.tracking;
-    this.server = exchange.route;
+    this.server = configuredRoute(exchange.route);
     this.upstream = upstream?.member ?? "";
     this.#upstreamName = upstream?.name;
     this.revision = exchange.revision;
@@ -171,7 +178,7 @@ function known<Value>(name: string, value: Value | undefined): Value {
   return value;
 }
 
-/** A message inside a stream belongs to the HTTP request that opened it, and one outside any to the client's last. */
+/** A message inside a stream belongs to the HTTP request that opened it, and one outside any stream to the client's last request. */
 function httpOf(exchange: Exchange): HttpFacts | undefined {
   for (let at: Exchange | undefined = exchange; at !== undefined; at = at.parent) {
     const facts = httpFactsOf(at.transport);
@@ -189,12 +196,6 @@ export class SessionFacts {
   }
 }
 
-/** The list entry that is evaluated. */
-export interface CurrentEntry {
-  readonly kind: ListKind;
-  readonly entry: ListEntry;
-}
-
 /** The CEL variables of one message; each is created when a rule first reads it. */
 export class Bindings {
   readonly mcp: McpFacts;
@@ -207,7 +208,6 @@ export class Bindings {
   #result: CelMap | undefined;
   #error: CelMap | undefined;
   #entry: CelMap | undefined;
-  #currentEntry: CurrentEntry | undefined;
 
   constructor(
     { exchange, message, request }: Pick<InspectedMessage, "exchange" | "message" | "request">,
@@ -241,18 +241,12 @@ export class Bindings {
   }
 
   get entry(): CelMap {
-    return (this.#entry ??=
-      this.#currentEntry === undefined ? emptyMap : entryValue(this.#currentEntry, this.#needs.entry, this.#exchange));
-  }
-
-  get currentEntry(): CurrentEntry | undefined {
-    return this.#currentEntry;
+    return this.#entry ?? emptyMap;
   }
 
   /** Moves on to another entry of the same list. */
   setEntry(kind: ListKind, entry: ListEntry): void {
-    this.#currentEntry = { kind, entry };
-    this.#entry = undefined;
+    this.#entry = entryValue(kind, entry, this.#needs.entry, this.#exchange);
   }
 }
 
@@ -261,29 +255,34 @@ export class Bindings {
  * is the URI or URI template, and empty for tools and prompts. `upstream` and `original` are the server behind the route,
  * where there are several, and the name as it writes it.
  */
-function entryValue(current: CurrentEntry, needed: NeededMembers["entry"], exchange: Exchange): CelMap {
+function entryValue(kind: ListKind, entry: ListEntry, needed: NeededMembers["entry"], exchange: Exchange): CelMap {
   const map = new Map<string, CelValue>();
-  const { kind, entry } = current;
-  if (!isKnownFromCall(kind, needed)) {
-    for (const name of needed === "all" ? Object.keys(entry.value) : (needed?.names ?? [])) {
-      if (Object.hasOwn(entry.value, name)) map.set(name, toCelValue(entry.value[name]));
-    }
+  for (const name of needed === "all" ? new Set([...Object.keys(entry.value), ...ownMembers]) : (needed?.names ?? [])) {
+    const value = entryMember(kind, entry, name, exchange);
+    if (value !== undefined) map.set(name, value);
   }
-  if (needed === "all" || needed?.names.has("upstream") === true || needed?.names.has("original") === true) {
-    const target = entryTargetOf(exchange, kind, entry.name);
-    map.set("upstream", target?.member ?? "").set("original", target?.name ?? entry.name);
-  }
-  return map.set("kind", kind).set("name", entryName(current)).set("uri", entryUri(current));
+  return map;
 }
 
-export function entryName({ kind, entry }: CurrentEntry): string {
-  if (kind === "tool" || kind === "prompt") return entry.name;
-  const { name } = entry.value;
-  return typeof name === "string" ? name : "";
-}
+const ownMembers = ["kind", "name", "uri", "upstream", "original"];
 
-export function entryUri({ kind, entry }: CurrentEntry): string {
-  return kind === "tool" || kind === "prompt" ? "" : entry.name;
+function entryMember(kind: ListKind, entry: ListEntry, member: string, exchange: Exchange): CelValue | undefined {
+  const isNamed = kind === "tool" || kind === "prompt";
+  switch (member) {
+    case "kind":
+      return kind;
+    case "uri":
+      return isNamed ? "" : entry.name;
+    case "upstream":
+      return entryTargetOf(exchange, kind, entry.name)?.member ?? "";
+    case "original":
+      return entryTargetOf(exchange, kind, entry.name)?.name ?? entry.name;
+    case "name":
+      if (isNamed) return entry.name;
+      return typeof entry.value["name"] === "string" ? entry.value["name"] : "";
+    default:
+      return Object.hasOwn(entry.value, member) ? toCelValue(entry.value[member]) : undefined;
+  }
 }
 
 /** Whether rules read only members of an entry that are known from a call of it too. */

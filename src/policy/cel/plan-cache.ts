@@ -8,9 +8,9 @@ import { methodFacts } from "../../protocol/methods.ts";
 import { targetMembers } from "../provider/provider.ts";
 import { decide, type RuleSetResult } from "./decide.ts";
 import type { Bindings } from "./facts.ts";
-import type { FastFacts } from "./fast-condition.ts";
+import { PossibleCall } from "./possible-outcomes.ts";
 import type { ReadPath } from "./read-paths.ts";
-import type { OrderedRule, Rule, RuleSet } from "./rules.ts";
+import type { OrderedRule, RuleSet } from "./rules.ts";
 
 /** Caches plans by caller, method and target name. A plan is created when its key comes for the second time. */
 export interface PlanCache<Plan> {
@@ -88,30 +88,25 @@ export interface PartialEvaluation {
  * Evaluates rules as far as caller, method and name suffice. Rules that cannot be true are dropped, and so are the rules
  * behind one that certainly decides. Rules that read anything else, count or fail stay, to be evaluated per message.
  */
-export function evaluatePartially(set: RuleSet, bindings: Bindings, fallback: RuleSet["fallback"]): PartialEvaluation {
+export function evaluatePartially(
+  set: RuleSet,
+  bindings: Bindings,
+  principal: Principal,
+  fallback: RuleSet["fallback"],
+): PartialEvaluation {
   const { method, tool, resource, prompt, task } = bindings.mcp;
-  const facts: FastFacts = { principal: bindings.principal, mcp: { method, tool, resource, prompt, task } };
+  const call = new PossibleCall(principal, { method, tool, resource, prompt, task });
   const rules: OrderedRule[] = [];
   for (const { rule, index } of set.rules) {
-    const value = staticValue(rule, bindings, facts);
-    if (value === false) continue;
-    rules.push({ rule, index, isKnownTrue: value === true });
-    if (value === true && !rule.isShadow && rule.action !== "apply") break;
+    const { true: canBeTrue, false: canBeFalse, error: canFail } = rule.condition.outcomes(call);
+    if (!canBeTrue && !canFail) continue;
+    const isKnownTrue = !canBeFalse && !canFail;
+    rules.push({ rule, index, isKnownTrue });
+    if (isKnownTrue && !rule.isShadow && rule.action !== "apply") break;
   }
   const isStatic = rules.every(({ rule, isKnownTrue }) => isKnownTrue && rule.rate === undefined);
   const result = isStatic ? decide(rules, set.rules.length, bindings, fallback) : undefined;
   return { rules, result: result?.effects.length === 0 ? result : undefined };
-}
-
-function staticValue({ condition }: Rule, bindings: Bindings, facts: FastFacts): boolean | undefined {
-  const known = condition.evaluateStatically(facts);
-  if (known !== undefined || !condition.reads.every(isStaticPath)) return known;
-  try {
-    return condition.test(bindings);
-  } catch {
-    // It fails for each message, and is reported each time.
-    return undefined;
-  }
 }
 
 /** Whether a path has the same value in all messages of one caller, method and target name. */

@@ -1,19 +1,18 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import type { Principal, UpstreamTarget } from "../../core/exchange.ts";
-import { McpFacts, PrincipalFacts } from "./facts.ts";
-import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
+import type { Principal } from "../../core/exchange.ts";
+import { celTypes, McpFacts, PrincipalFacts } from "./facts.ts";
 import type { CelMap } from "./json-value.ts";
 import { childrenOf, isMacroCall, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 
-/** What a condition can come out as, over all requests that fit the known facts. */
+/** The possible results of a condition, over all requests that fit the known facts. */
 export interface Outcomes {
   readonly true: boolean;
   readonly false: boolean;
   readonly error: boolean;
 }
 
-/** Says what a condition can come out as. Never says that something is impossible when it is possible. */
+/** Determines the possible results of a condition. Never rules out a result that is possible. */
 export type OutcomeTest = (call: PossibleCall) => Outcomes;
 
 /** Compiles a part of a condition for the CEL engine. */
@@ -30,67 +29,92 @@ const anything: Outcomes = { true: true, false: true, error: true };
 /** Thrown by facts that differ from request to request. One for all: a list of thousands would spend its time on stack traces. */
 const unknownFact = new Error("not known before the call");
 
-/** A use of a name, of which only caller, method and name are known. */
+/** The fields of `mcp` that can be known before a request comes. */
+export type KnownMcp = { readonly [Field in KnownField]?: string | undefined };
+type KnownField =
+  | "method"
+  | "tool"
+  | "prompt"
+  | "resource"
+  | "task"
+  | "upstream"
+  | "name"
+  | "server"
+  | "direction"
+  | "kind";
+
+/** The facts about a request that has not come yet: its caller, and some fields of `mcp`. */
 export class PossibleCall {
   readonly principal: PrincipalFacts;
+  readonly mcp: McpFacts;
   /** The URI template that the target's URI is expanded from, if that is all that is known of it. */
   readonly template: UriTemplate | undefined;
-  readonly fast: FastFacts;
   /** Whether an unknown fact was read since this was last set to false. */
   hasReadUnknown = false;
-  readonly #target: CallTarget;
-  #mcp: McpFacts | undefined;
 
-  constructor(principal: Principal, server: string, method: string, target: CallTarget, upstream: KnownUpstream) {
+  constructor(principal: Principal, known: KnownMcp, template?: string) {
     this.principal = new PrincipalFacts(principal);
-    const { tool = "", prompt = "", resource = "", template } = target;
     this.template = template === undefined ? undefined : new UriTemplate(template);
-    const known = { server, method, direction: "client-to-server", kind: "request", tool, prompt, task: "" };
-    const named = upstream === "unknown" ? known : { ...known, upstream: upstream?.member ?? "" };
-    const name = upstream === "unknown" ? undefined : (upstream?.name ?? (tool || prompt || resource));
-    const mcp = template === undefined ? { ...named, resource, ...(name === undefined ? {} : { name }) } : named;
-    this.fast = { mcp, principal: this.principal };
-    this.#target = target;
-  }
-
-  /** Made only where the CEL engine has to decide. Needed by bench big: "a list of 10,000 tools". */
-  get mcp(): McpFacts {
-    return (this.#mcp ??= this.#createMcp());
-  }
-
-  /** An object of the class that the CEL engine knows, with properties in place of its getters. */
-  #createMcp(): McpFacts {
-    const unknown = { get: () => this.#unknown() };
-    return Object.create(McpFacts.prototype, {
-      resource: unknown,
-      upstream: unknown,
-      name: unknown,
-      revision: unknown,
-      arguments: unknown,
-      params: { get: () => paramsOf(this.#target, () => this.#unknown()) },
-      ...Object.getOwnPropertyDescriptors(this.fast.mcp),
-    }) as McpFacts;
+    this.mcp = Object.create(possibleMcp, { [callOf]: { value: this }, [knownOf]: { value: known } }) as McpFacts;
   }
 
   /** How and when a message arrives can differ from request to request. */
   get request(): never {
-    return this.#unknown();
+    return this.unknown();
   }
 
   get session(): never {
-    return this.#unknown();
+    return this.unknown();
   }
 
-  #unknown(): never {
+  get result(): never {
+    return this.unknown();
+  }
+
+  get error(): never {
+    return this.unknown();
+  }
+
+  get entry(): never {
+    return this.unknown();
+  }
+
+  unknown(): never {
     this.hasReadUnknown = true;
     throw unknownFact;
   }
 }
 
+const callOf = Symbol("call");
+const knownOf = Symbol("known");
+
+interface PossibleMcp {
+  readonly [callOf]: PossibleCall;
+  readonly [knownOf]: KnownMcp;
+}
+
+/** Of the class that the CEL engine knows, with getters that fail where a field is not known. */
+const possibleMcp: object = Object.create(
+  McpFacts.prototype,
+  Object.fromEntries(
+    Object.keys(celTypes.Mcp).map((field) => [
+      field,
+      {
+        get(this: PossibleMcp): unknown {
+          if (field === "params") return paramsOf(this[knownOf], this[callOf]);
+          // The other keys of the table are never known.
+          return this[knownOf][field as KnownField] ?? this[callOf].unknown();
+        },
+      },
+    ]),
+  ),
+);
+
 /** The parameters of a request, of which only the target's name or URI is known. */
-function paramsOf({ tool, prompt, resource }: CallTarget, unknown: () => never): CelMap {
-  const key = resource === undefined ? "name" : "uri";
-  const value = tool ?? prompt ?? resource;
+function paramsOf({ tool, prompt, resource }: KnownMcp, call: PossibleCall): CelMap {
+  const key = resource ? "uri" : "name";
+  const value = tool || prompt || resource || undefined;
+  const unknown = (): never => call.unknown();
   const isKnown = (asked: unknown): boolean => asked === key && value !== undefined;
   // A `Map` itself, because the CEL engine asks for the constructor.
   return Object.defineProperties(new Map<string, string>(), {
@@ -104,16 +128,6 @@ function paramsOf({ tool, prompt, resource }: CallTarget, unknown: () => never):
     [Symbol.iterator]: { value: unknown },
   });
 }
-
-/** The server that a request goes to and its own name for the target; undefined where there is only one server. */
-export type KnownUpstream = UpstreamTarget | "unknown" | undefined;
-
-/** What a request is about: a tool, a prompt, a resource, or any resource of a template. */
-export type CallTarget =
-  | { readonly tool: string; readonly prompt?: never; readonly resource?: never; readonly template?: never }
-  | { readonly prompt: string; readonly tool?: never; readonly resource?: never; readonly template?: never }
-  | { readonly resource: string; readonly tool?: never; readonly prompt?: never; readonly template?: never }
-  | { readonly template: string; readonly tool?: never; readonly prompt?: never; readonly resource?: never };
 
 /**
  * Compiles a condition for three-valued evaluation. Logic is followed by the rules of CEL, where an error or something
@@ -172,13 +186,12 @@ function choice([condition = anything, yes = anything, no = anything]: readonly 
   return { true: can("true"), false: can("false"), error };
 }
 
-/** A condition without logic around it: known if it gets by without unknown facts. */
+/** A condition without logical operators: known if it is evaluated without unknown facts. */
 function compileAtom(node: ASTNode, run: ReturnType<CompilePart>): OutcomeTest {
-  const fast = compileFastCondition(node);
   const overTemplate = compileTemplateTest(node);
   const isUnknown = isStrict(node) && readPathsOf(node).some(isNeverKnown);
   return (call) => {
-    const known = fast?.(call.fast) ?? (call.template && overTemplate?.(call.template));
+    const known = call.template && overTemplate?.(call.template);
     if (known !== undefined) return known ? certainly.true : certainly.false;
     if (run === undefined || isUnknown) return anything;
     call.hasReadUnknown = false;
@@ -198,7 +211,7 @@ function isStrict(node: ASTNode): boolean {
 }
 
 function isNeverKnown([variable, member]: ReadPath): boolean {
-  return variable === "request" || variable === "session" || (variable === "mcp" && member === "arguments");
+  return variable !== "principal" && (variable !== "mcp" || member === "arguments");
 }
 
 /** A URI template (RFC 6570), as far as its literal text tells URIs apart. */

@@ -69,6 +69,20 @@ describe("rules in order", () => {
     expect(asked(rules, toolCall("delete_x")).explanation.read).toEqual(["mcp.tool"]);
   });
 
+  it("can be thousands, and each explains what was read up to it", () => {
+    const count = 10_000;
+    const many = Array.from({ length: count }, (_, index) => ({
+      id: `r${index}`,
+      allow: `has(mcp.arguments.a${index})`,
+    }));
+    const policy = celPolicy({ rules: many });
+    for (const index of [0, 1, 500, count - 1]) {
+      const { rule, read } = policy.ask(toolCall("look", { [`a${index}`]: 1 })).explanation;
+      expect([rule, read.length, read.at(-1)]).toEqual([`r${index}`, index + 1, `mcp.arguments.a${index}`]);
+    }
+    expect(policy.ask(toolCall("look")).explanation.read.length).toBe(count);
+  });
+
   it.each([
     requestOf("initialize", {}),
     requestOf("ping"),

@@ -1,8 +1,10 @@
 import type { Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { knownNames, type KnownNames } from "../../protocol/json/folded-names.ts";
+import { type CreateBuckets, createTokenBuckets } from "../../lib/token-bucket.ts";
+import { type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
+import { listMethods } from "../../protocol/lists.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import {
@@ -28,15 +30,17 @@ import {
   compileCallRules,
   compileListRules,
   compileResultRules,
+  createSharedRuleRates,
   noRules,
   type OrderedRule,
   type RuleSet,
 } from "./rules.ts";
-import { withUnlistedName } from "./unlisted-name.ts";
-import { createNameVisibility } from "./visibility.ts";
+import { createNameVisibility, withUnlistedName } from "./visibility.ts";
 
 export interface CelDeps {
   readonly clock: Pick<Clock, "now">;
+  /** Default: buckets of this process alone. */
+  readonly createBuckets?: CreateBuckets | undefined;
   /** Called for every evaluated rule, in order. Turns the plan cache off; for `headgate policy explain`. */
   readonly onStep?: (step: RuleTrace) => void;
 }
@@ -91,15 +95,18 @@ interface MessagePlan {
 }
 
 /**
- * Creates the provider for the embedded rules. Rules are compiled once, and decisions are synchronous. Whatever depends on
+ * Creates the provider for the embedded rules. Rules are compiled once, and decisions are synchronous, unless a rate that is
+ * shared with other gateways has to be asked for. Whatever depends on
  * caller, method and target name only is evaluated once and cached. A mistake in a rule throws `config_invalid`.
  */
-export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDeps): PolicyProvider {
-  const calls = config.rules === undefined ? noRules : compileCallRules(config.rules, clock.now);
+export function createCelProvider(config: RulesConfig, { clock, createBuckets, onStep }: CelDeps): PolicyProvider {
+  const rates = createSharedRuleRates(createBuckets ?? ((rate) => createTokenBuckets(rate, clock.now)));
+  const calls = config.rules === undefined ? noRules : compileCallRules(config.rules, rates.createBuckets);
   const results = config.results === undefined ? noRules : compileResultRules(config.results);
   const lists = config.lists && compileListRules(config.lists);
   const names = createNameVisibility(config, lists, config.rules && calls);
   const plans = onStep === undefined ? createPlanCache(createPlan) : undefined;
+  const answerNames = knownNames(namesIn(results.rules).results);
   const allNames = toKnownNames(namesIn(calls.rules), namesIn(results.rules));
 
   function evaluate(
@@ -130,7 +137,12 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
 
   function planEvaluation(subject: InspectedMessage, set: RuleSet, memory: ResponsePlan | undefined): EvaluationPlan {
     const fallback = fallbackOf(set, subject.method);
-    const { rules, result } = evaluatePartially(set, new Bindings(subject, set.needs), fallback);
+    const { rules, result } = evaluatePartially(
+      set,
+      new Bindings(subject, set.needs),
+      subject.exchange.principal,
+      fallback,
+    );
     const own = result === undefined ? namesIn(rules) : noNames;
     const carried = { memory, names: toKnownNames(own, memory?.evaluation.names) };
     return { rules, fallback, names: own, decision: result && toDecision(result, set, 0, carried) };
@@ -190,7 +202,10 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     const isPlanned =
       memory instanceof ResponsePlan && memory.principal === exchange.principal && memory.method === method;
     const plan = isPlanned ? memory.evaluation : unplanned(results, method);
-    return plan.decision ?? evaluate(subject, results, plan, nothingCarried, clock.now());
+    const decision = plan.decision ?? evaluate(subject, results, plan, nothingCarried, clock.now());
+    // A server may read the answer of a client without regard to letter case, like any other message of its.
+    const isOfClient = subject.direction === "client-to-server";
+    return isOfClient && decision.effect === "allow" ? { ...decision, names: answerNames } : decision;
   }
 
   // What only a call shows does not decide about lists.
@@ -207,7 +222,7 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
   const argumentsForResponses = argumentsReadBy(results);
   return {
     name,
-    evaluateRequest,
+    evaluateRequest: (subject) => rates.decide(() => evaluateRequest(subject)),
     evaluateResponse,
     ...(names.canFilter ? { filterList, hidesNames: names.canHide } : {}),
     ...(argumentsForResponses && { argumentsForResponses }),
@@ -253,7 +268,7 @@ function toDecision(
   durationMs: number,
   { memory, names }: Carried,
 ): Decision {
-  const read = set.reads[reached] ?? set.allReads;
+  const read = set.readsUpTo(reached) ?? set.allReads;
   const plain: Explanation = { provider: name, rule: rule?.id, read, durationMs };
   const explanation =
     shadow === undefined && notes === undefined
@@ -284,10 +299,7 @@ const lifecycleMethods: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
   "server/discover",
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
+  ...listMethods,
   "logging/setLevel",
   "subscriptions/listen",
   "resources/unsubscribe",

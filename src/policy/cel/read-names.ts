@@ -3,30 +3,38 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 import { anyStep, type NamePath } from "../../protocol/json/folded-names.ts";
 import { childrenOf, literalOf } from "./read-paths.ts";
 
-/** The member names of `params` that an expression reads. */
+/** The member names of a message that an expression reads. */
 export interface ReadNames {
   /** From `params` on. */
   readonly paths: readonly NamePath[];
+  /** From `result` on. */
+  readonly results: readonly NamePath[];
   /** Names that are read at places which only evaluation knows. */
   readonly anywhere: readonly string[];
 }
 
-export const noNames: ReadNames = { paths: [], anywhere: [] };
+export const noNames: ReadNames = { paths: [], results: [], anywhere: [] };
 
 export function joinNames(parts: readonly ReadNames[]): ReadNames {
-  return { paths: parts.flatMap(({ paths }) => paths), anywhere: parts.flatMap(({ anywhere }) => anywhere) };
+  return {
+    paths: parts.flatMap(({ paths }) => paths),
+    results: parts.flatMap(({ results }) => results),
+    anywhere: parts.flatMap(({ anywhere }) => anywhere),
+  };
 }
 
 /**
- * The names that an expression reads of `params`. Loop variables are followed, and keys that are computed may be any text
+ * The names that an expression reads of `params` and `result`. Loop variables are followed, and keys that are computed may be any text
  * in the expression. Reads more than {@link readPathsOf}, which is about top-level members and explanations.
  */
 export function readNamesOf(ast: ASTNode): ReadNames {
   const found: Found = { paths: [], anywhere: new Set(), keyed: [], texts: new Set() };
   resolve(ast, new Map(), found);
   const keyed = found.keyed.flatMap((base) => [...found.texts].map((text): NamePath => [...base, text]));
+  const all = [...found.paths, ...keyed];
   return {
-    paths: [...found.paths, ...keyed].flatMap((path) => fromParams(path) ?? []),
+    paths: all.flatMap((path) => fromParams(path) ?? []),
+    results: all.flatMap(([variable, ...rest]): readonly NamePath[] => (variable === "result" ? [rest] : [])),
     anywhere: [...found.anywhere],
   };
 }

@@ -1,8 +1,9 @@
 import { GatewayError } from "../../errors.ts";
-import { createTokenBuckets, type TokenBuckets } from "../../lib/token-bucket.ts";
-import { namePathOf } from "../../protocol/json/folded-names.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
+import type { CreateBuckets, TokenBuckets } from "../../lib/token-bucket.ts";
 import { type EditPlan, planEdits, type PointerEdit } from "../../protocol/json/edit.ts";
-import type { PolicyRefusal } from "../provider/provider.ts";
+import { namePathOf } from "../../protocol/json/folded-names.ts";
+import type { Decision, PolicyRefusal } from "../provider/provider.ts";
 import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "./config.ts";
 import {
   compileCondition,
@@ -11,10 +12,10 @@ import {
   type CompileResult,
   type Expression,
 } from "./expression.ts";
-import { toJson } from "./json-value.ts";
-import { formatReadPath, neededMembers, type ReadPath } from "./read-paths.ts";
-import { joinNames, noNames, type ReadNames } from "./read-names.ts";
 import type { ExpressionScope, NeededMembers } from "./facts.ts";
+import { toJson } from "./json-value.ts";
+import { joinNames, noNames, type ReadNames } from "./read-names.ts";
+import { formatReadPath, neededMembers, type ReadPath } from "./read-paths.ts";
 
 /** A compiled rule. */
 export interface Rule {
@@ -28,7 +29,7 @@ export interface Rule {
   readonly rate?: RateEffect | undefined;
   readonly edits?: EditEffect | undefined;
   readonly detect?: ResultRuleConfig["detect"];
-  /** The member names of `params` that condition and effects read. */
+  /** The member names that condition and effects read. */
   readonly names: ReadNames;
 }
 
@@ -59,24 +60,24 @@ export interface RuleSet {
   readonly rules: readonly OrderedRule[];
   /** The members of JSON variables that they read. */
   readonly needs: NeededMembers;
-  /** For each rule, the formatted paths that it and the rules before it read. */
-  readonly reads: readonly (readonly string[])[];
+  /** The formatted paths that a rule and the rules before it read; undefined if there is no such rule. */
+  readonly readsUpTo: (index: number) => readonly string[] | undefined;
   readonly allReads: readonly string[];
   /** What happens to a message that no rule decides. */
   readonly fallback: "allow" | "deny";
 }
 
 /** Allows everything. */
-export const noRules: RuleSet = { rules: [], needs: {}, reads: [], allReads: [], fallback: "allow" };
+export const noRules: RuleSet = { rules: [], needs: {}, readsUpTo: () => undefined, allReads: [], fallback: "allow" };
 
 /** Compiles the rules for requests and notifications; what none of them allows is denied. */
-export function compileCallRules(configs: readonly CallRuleConfig[], now: () => number): RuleSet {
+export function compileCallRules(configs: readonly CallRuleConfig[], createBuckets: CreateBuckets): RuleSet {
   const rules = configs.map((config, index): Rule => {
     const id = config.id ?? `rules[${index}]`;
     const rule = compileRule(config, id, "call");
     const edits = compileEdits(config, config.set, "/arguments", id);
     const rate = config.rate && {
-      buckets: createTokenBuckets(config.rate, now),
+      buckets: createBuckets(config.rate, `rule ${id}`),
       by: unwrap(compileExpression(config.rate.by, "call", "key"), id),
     };
     const names = joinNames([rule.names, edits?.names ?? noNames, rate?.by.names ?? noNames]);
@@ -90,7 +91,9 @@ export function compileResultRules(configs: readonly ResultRuleConfig[]): RuleSe
   const rules = configs.map((config, index): Rule => {
     const id = config.id ?? `results[${index}]`;
     const edits = compileEdits(config, {}, "", id);
-    return { ...compileRule(config, id, "result"), edits, detect: config.detect };
+    const rule = compileRule(config, id, "result");
+    const names = joinNames([rule.names, { ...noNames, results: edits?.names.paths ?? [] }]);
+    return { ...rule, edits, detect: config.detect, names };
   });
   return createRuleSet(rules, fallbackOf(rules));
 }
@@ -144,7 +147,7 @@ function compileEdits(
       ? unwrap(compileExpression(value, "call", "value"), id)
       : Buffer.from(toJson(value) ?? "null"),
   );
-  const names = [{ paths: edits.map(({ pointer }) => namePathOf(pointer)), anywhere: [] }];
+  const names = [{ ...noNames, paths: edits.map(({ pointer }) => namePathOf(pointer)) }];
   return {
     plan: planEdits(edits),
     values,
@@ -154,23 +157,28 @@ function compileEdits(
 
 function createRuleSet(rules: readonly Rule[], fallback: RuleSet["fallback"]): RuleSet {
   const paths: ReadPath[] = [];
-  const reads = rules.map(({ condition, scopes, rate, edits }) => {
+  const formatted = new Set<string>();
+  const counts = rules.map(({ condition, scopes, rate, edits }) => {
     const values = (edits?.values ?? []).flatMap((value) => ("reads" in value ? value.reads : []));
     const scopePath = scopes === undefined ? [] : [["principal", "scopes"]];
-    paths.push(...condition.reads, ...scopePath, ...(rate?.by.reads ?? []), ...values);
-    return formatPaths(paths);
+    const own: readonly ReadPath[] = [...condition.reads, ...scopePath, ...(rate?.by.reads ?? []), ...values];
+    paths.push(...own);
+    for (const path of own) formatted.add(formatReadPath(path));
+    return formatted.size;
   });
+  const allReads = [...formatted];
+  /** Made when a rule decides: all of them would take the square of the rules. */
+  const reads: (readonly string[] | undefined)[] = [];
   return {
     rules: rules.map((rule, index) => ({ rule, index, isKnownTrue: false })),
     needs: neededMembers(paths),
-    reads,
-    allReads: formatPaths(paths),
+    readsUpTo: (index) => {
+      const count = counts[index];
+      return count === undefined ? undefined : (reads[index] ??= allReads.slice(0, count));
+    },
+    allReads,
     fallback,
   };
-}
-
-function formatPaths(paths: readonly ReadPath[]): readonly string[] {
-  return [...new Set(paths.map(formatReadPath))];
 }
 
 /** The configuration was checked, so a mistake here is in rules that were passed in by code. */
@@ -178,4 +186,63 @@ function unwrap<T>(compiled: CompileResult<T>, id: string): T {
   if (compiled.ok) return compiled.value;
   const { message, offset } = compiled.problem;
   throw new GatewayError("config_invalid", `rule ${id}: ${message} (at character ${offset + 1})`);
+}
+
+/** Rates of rules that several gateways may share. */
+interface SharedRuleRates {
+  readonly createBuckets: CreateBuckets;
+  /** Evaluates; again with more tokens where a rule has refused for want of them, and there are some. */
+  decide(evaluate: () => Decision): MaybePromise<Decision>;
+}
+
+/** Creates the rates. Rules are evaluated synchronously, so the empty buckets are known when an evaluation is over. */
+export function createSharedRuleRates(createBuckets: CreateBuckets): SharedRuleRates {
+  const empty = new Map<string, () => Promise<void>>();
+
+  async function again(evaluate: () => Decision, first: Decision, refills: Map<string, () => Promise<void>>) {
+    const refilled = new Set<string>();
+    let decision = first;
+    let next = refills;
+    while ([...next.keys()].some((name) => !refilled.has(name))) {
+      for (const name of next.keys()) refilled.add(name);
+      await Promise.all([...next.values()].map((refill) => refill()));
+      decision = evaluate();
+      next = takeEmpty();
+      if (!isRateRefusal(decision)) break;
+    }
+    return decision;
+  }
+
+  function takeEmpty(): Map<string, () => Promise<void>> {
+    const taken = new Map(empty);
+    empty.clear();
+    return taken;
+  }
+
+  return {
+    createBuckets: (rate, name) => {
+      const buckets = createBuckets(rate, name);
+      const { refill } = buckets;
+      if (refill === undefined) return buckets;
+      const get: typeof buckets.get = (key) => {
+        const bucket = buckets.get(key);
+        if (bucket.tokens < 1) empty.set(JSON.stringify([name, key]), () => refill(key));
+        return bucket;
+      };
+      return { ...buckets, get };
+    },
+    decide: (evaluate) => {
+      const decision = evaluate();
+      if (empty.size === 0) return decision;
+      const refills = takeEmpty();
+      if (isRateRefusal(decision)) return again(evaluate, decision, refills);
+      // Of rules that only watch: for the next message.
+      for (const refill of refills.values()) void refill();
+      return decision;
+    },
+  };
+}
+
+function isRateRefusal(decision: Decision): boolean {
+  return decision.effect === "deny" && decision.refusal.kind === "rate";
 }

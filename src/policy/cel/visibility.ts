@@ -1,14 +1,32 @@
-import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { createGlobTest } from "../../lib/glob.ts";
+import {
+  configuredRoute,
+  entryTargetOf,
+  type Principal,
+  type Tracking,
+  type UpstreamTarget,
+} from "../../core/exchange.ts";
+import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { createGlobTest } from "../../lib/text/glob.ts";
+import { pointerTo } from "../../protocol/json/read.ts";
+import { listShapeOf } from "../../protocol/lists.ts";
+import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { type ListKind, type ListPage, type ShadowDecision, targetName } from "../provider/provider.ts";
+import { canonicalUri, isCanonicalTemplate } from "../provider/canonical-uri.ts";
+import {
+  completionReference,
+  type ListKind,
+  type ListPage,
+  type ShadowDecision,
+  targetMembers,
+  targetName,
+} from "../provider/provider.ts";
 import type { RulesConfig } from "./config.ts";
 import { decide } from "./decide.ts";
 import { Bindings, isKnownFromCall } from "./facts.ts";
 import { isStaticPath } from "./plan-cache.ts";
-import { createReachability } from "./reachability.ts";
+import { type KnownMcp, type Outcomes, PossibleCall } from "./possible-outcomes.ts";
 import type { ReadPath } from "./read-paths.ts";
-import type { RuleSet } from "./rules.ts";
+import type { Rule, RuleSet } from "./rules.ts";
 
 /** Which names callers can see, in lists and when they use a name. */
 export interface NameVisibility {
@@ -75,11 +93,11 @@ export function createNameVisibility(
           : filterByRules(lists, isAllowed, page);
       if (reachability === undefined) return filtered;
       // Outside lists, as in a link, a name that cannot be used is no secret unless a rule hides it.
-      const isList = listMethods.has(subject.method ?? "");
-      const visible = filtered.visible.map((isVisible, index) => {
-        const entry = entries[index];
-        if (!isVisible || entry === undefined) return false;
-        const reached = reachability(subject.exchange, kind, entry.name);
+      const isList = listShapeOf(subject.method) !== undefined;
+      const reach = reachability(subject.exchange, kind);
+      const visible = entries.map(({ name }, index) => {
+        if (filtered.visible[index] !== true) return false;
+        const reached = reach(name);
         return isList ? reached === "possible" : reached !== "hidden";
       });
       return { ...filtered, visible };
@@ -91,13 +109,6 @@ export function createNameVisibility(
 function isOwnOfEntry([variable, field]: ReadPath): boolean {
   return variable === "entry" && field !== "upstream" && field !== "original";
 }
-
-const listMethods: ReadonlySet<string> = new Set([
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
-]);
 
 type NameMatcher = (name: string) => boolean;
 
@@ -136,4 +147,161 @@ function filterByRules(
     shadow: shadow.length === 0 ? undefined : shadow,
     notes: notes.length === 0 ? undefined : notes,
   };
+}
+
+/** Rules about the beginning of names apply to a longer name as well, rules about one name do not. */
+const suffix = "_unlisted";
+
+/** The same request about a name that no server has, for rules to decide about; undefined if it has no name. */
+export function withUnlistedName(subject: InspectedMessage): InspectedMessage | undefined {
+  const { message, exchange } = subject;
+  const named = nameIn(message);
+  if (named === undefined) return undefined;
+  const change = { set: { [named.pointer]: named.name + suffix } };
+  // Only rules read it, so what bounds messages on the wire does not bound it.
+  const changed = applyChange(message, change, { revision: exchange.revision });
+  if (!changed.ok) return undefined;
+  const { upstream } = exchange.tracking;
+  const tracking =
+    upstream === undefined
+      ? exchange.tracking
+      : { ...exchange.tracking, upstream: { ...upstream, name: upstream.name + suffix } };
+  return InspectedMessage.of({ ...exchange, message: changed.message, tracking });
+}
+
+function nameIn(message: Message): { readonly pointer: string; readonly name: string } | undefined {
+  const { method = "" } = message;
+  if (method === "completion/complete") {
+    const reference = completionReference(message);
+    const member = reference?.kind === "prompt" ? "name" : "uri";
+    return reference && { pointer: pointerTo(["params", "ref", member]), name: reference.name };
+  }
+  const target = methodFacts(method)?.target;
+  const name = target === undefined ? undefined : targetName(message, target);
+  return target === undefined || name === undefined
+    ? undefined
+    : { pointer: pointerTo(targetMembers[target].split(".")), name };
+}
+
+/**
+ * Whether some request about a name could be allowed. `hidden` means that every request is refused by a rule with `hide`,
+ * as if the name did not exist.
+ */
+type Reachability = "possible" | "never" | "hidden";
+
+/** Tells for a caller and a kind of list whether the rules could allow any use of a name. */
+type ReachabilityTest = (caller: ListCaller, kind: ListKind) => (name: string) => Reachability;
+
+/** Who asks, and on which route. */
+interface ListCaller {
+  readonly principal: Principal;
+  readonly route: string;
+  readonly tracking: Tracking;
+}
+
+const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
+  tool: ["tools/call"],
+  prompt: ["prompts/get"],
+  resource: ["resources/read", "resources/subscribe"],
+  "resource-template": ["resources/read", "resources/subscribe"],
+};
+
+/** At this number of names in a list of a caller all are forgotten: what is still in use is found out again. */
+const maxNames = 16_384;
+
+/**
+ * Creates the test from the rules for requests. It depends on caller, route, name and server only, so it is made once for
+ * them. Needed by bench policy: "list of 50 tools, filtered". Needed by bench big: "a list of 10,000 tools".
+ */
+function createReachability({ rules, fallback }: RuleSet): ReachabilityTest {
+  const enforced = rules.map(({ rule }) => rule).filter(({ isShadow }) => !isShadow);
+  // By the principal object: new credentials are a new object, with claims and scopes of their own.
+  const known = new WeakMap<Principal, Map<string, Map<string, Reachability>>>();
+
+  return (caller, kind) => {
+    const { principal, route, tracking } = caller;
+    let lists = known.get(principal);
+    if (lists === undefined) known.set(principal, (lists = new Map()));
+    const list = `${kind} ${route}`;
+    let names = lists.get(list);
+    if (names === undefined) lists.set(list, (names = new Map<string, Reachability>()));
+    const found = names;
+    return (name) => {
+      const upstream =
+        tracking.entryTarget === undefined ? undefined : (entryTargetOf(caller, kind, name) ?? "unknown");
+      const key = upstream === undefined ? name : serverKey(upstream) + name;
+      let reached = found.get(key);
+      if (reached !== undefined) return reached;
+      reached = test(principal, configuredRoute(route), kind, name, upstream);
+      if (found.size >= maxNames) found.clear();
+      found.set(key, reached);
+      return reached;
+    };
+  };
+
+  function test(
+    principal: Principal,
+    server: string,
+    kind: ListKind,
+    name: string,
+    upstream: KnownUpstream,
+  ): Reachability {
+    const isTemplate = kind === "resource-template" && name.includes("{");
+    // What is missing here is unknown. A request has to name a resource by its canonical URI.
+    const target = isTemplate ? undefined : kind === "tool" || kind === "prompt" ? name : (canonicalUri(name) ?? name);
+    const mcp: KnownMcp = {
+      server,
+      direction: "client-to-server",
+      kind: "request",
+      task: "",
+      tool: kind === "tool" ? name : "",
+      prompt: kind === "prompt" ? name : "",
+      resource: kind === "tool" || kind === "prompt" ? "" : target,
+      ...(upstream !== "unknown" && {
+        upstream: upstream?.member ?? "",
+        name: target && (upstream?.name ?? target),
+      }),
+    };
+    const template = isTemplate ? (isCanonicalTemplate(name) ? name : anyTemplate) : undefined;
+    const found = usingMethods[kind].map((method) =>
+      followRules(enforced, fallback, new PossibleCall(principal, { ...mcp, method }, template)),
+    );
+    if (found.includes("possible")) return "possible";
+    return found.every((one) => one === "hidden") ? "hidden" : "never";
+  }
+}
+
+/** The server that a request goes to and its own name for the target; undefined where there is only one server. */
+type KnownUpstream = UpstreamTarget | "unknown" | undefined;
+
+/** The length separates names, which can contain any text. Names of servers have no blanks. */
+function serverKey(upstream: UpstreamTarget | "unknown"): string {
+  return upstream === "unknown" ? "? " : `${upstream.member} ${upstream.name.length} ${upstream.name}`;
+}
+
+/** Tells nothing about its URIs. */
+const anyTemplate = "{uri}";
+
+/** Follows the rules in order, as `decide` does, along every possible path. */
+function followRules(rules: readonly Rule[], fallback: RuleSet["fallback"], call: PossibleCall): Reachability {
+  for (const rule of rules) {
+    const { true: canBeTrue, false: canBeFalse } = outcomesOf(rule, call);
+    if (rule.action === "allow" && canBeTrue) return "possible";
+    if (canBeFalse || (rule.action === "apply" && canBeTrue)) continue;
+    return canBeTrue && rule.refusal.kind === "hidden" ? "hidden" : "never";
+  }
+  return fallback === "allow" ? "possible" : "never";
+}
+
+/** A rule whose rate limit cannot be evaluated fails where its condition is true. Missing scopes can be asked for. */
+function outcomesOf({ condition, rate }: Rule, call: PossibleCall): Outcomes {
+  const outcomes = condition.outcomes(call);
+  if (rate === undefined || !outcomes.true) return outcomes;
+  call.hasReadUnknown = false;
+  try {
+    rate.by.evaluate(call);
+    return outcomes;
+  } catch {
+    return call.hasReadUnknown ? outcomes : { ...outcomes, true: false, error: true };
+  }
 }

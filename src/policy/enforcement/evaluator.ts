@@ -4,7 +4,17 @@ import type { MessageChange } from "../../core/interceptors/action.ts";
 import { applyChange, InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Interceptor, Reply } from "../../core/pipeline.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
+import {
+  type AmbiguousName,
+  anyStep,
+  findAmbiguousName,
+  foldName,
+  type KnownNames,
+  knownNames,
+} from "../../protocol/json/folded-names.ts";
+import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import { hasWrongKind, methodFacts, methodNames } from "../../protocol/methods.ts";
 import {
   type DecisionEvent,
   type DecisionListener,
@@ -13,6 +23,7 @@ import {
   type DecisionRecordOptions,
 } from "../provider/decision-event.ts";
 import {
+  completionReference,
   type Decision,
   explain,
   type Explanation,
@@ -23,8 +34,7 @@ import {
   type PolicyProvider,
   type PolicyRefusal,
 } from "../provider/provider.ts";
-import { ambiguityRefusal, unclearRequestRefusal } from "./ambiguity.ts";
-import { filterListPage, isListMethod } from "./lists.ts";
+import { filterListPage } from "./lists.ts";
 
 /** A refused message, and the id of the decision. */
 export interface RefuseOutcome {
@@ -124,7 +134,13 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
     const isDenied = decision.effect === "deny";
     // A hidden name is refused for what an unknown one would be refused for.
     if (isDenied && decision.refusal.kind !== "hidden") return deny(subject, decision.refusal, explanation);
-    const ambiguity = phase === "request" ? ambiguityRefusal(message, decision.names) : undefined;
+    const isAnswer = phase === "response" && subject.direction === "client-to-server";
+    const ambiguity =
+      phase === "request"
+        ? ambiguityRefusal(message, decision.names)
+        : isAnswer
+          ? ambiguousAnswerRefusal(message, decision.names)
+          : undefined;
     if (ambiguity !== undefined) return refuse(subject, ambiguity.reason, ambiguity);
     if (isDenied) return deny(subject, decision.refusal, explanation);
     const { change, memory } = decision;
@@ -210,6 +226,16 @@ export const notEvaluable: PolicyRefusal = {
   reason: "The message is malformed, so the policy cannot evaluate it.",
 };
 
+/** So many parts of one request are decided on their own at most: each may be a question to a decision point. */
+export const maxParts = 1000;
+
+/** The refusal of a request with more of them. */
+export const tooManyParts: PolicyRefusal = {
+  kind: "invalid",
+  code: "too_many_parts",
+  reason: `The policy decides about each subscription or answer in a request, and takes ${maxParts} of them at most.`,
+};
+
 /** A class, so that the signal is created only if a provider reads it. */
 class Call implements PolicyCall {
   readonly memory: unknown;
@@ -255,8 +281,7 @@ export function createShadowEnforcement(evaluator: Evaluator): Interceptor {
     void observe(() =>
       andThen(requestOutcome, (outcome) => {
         const memory = outcome.type === "pass" ? outcome.memory : undefined;
-        const filtered = isListMethod(subject.method) ? filterListPage(subject, evaluator) : outcome;
-        return andThen(filtered, () => evaluator.evaluate(subject, memory));
+        return andThen(filterListPage(subject, evaluator), () => evaluator.evaluate(subject, memory));
       }),
     );
   }
@@ -272,3 +297,88 @@ export function createShadowEnforcement(evaluator: Evaluator): Interceptor {
     });
   };
 }
+
+const paramsSlot = slotOf("params");
+const maxShown = 100;
+/** What enforcement itself reads below `params`, besides the reference of a completion. */
+const listenNames = knownNames([
+  ["notifications", "resourceSubscriptions"],
+  ["notifications", "taskIds"],
+]);
+
+/** What MCP defines in the answers of clients to elicitation, sampling and roots, wherever policies look at it. */
+const answerNames = knownNames([
+  ["action"],
+  ["content"],
+  ["role"],
+  ["model"],
+  ["stopReason"],
+  ["roots", anyStep, "uri"],
+  ["roots", anyStep, "name"],
+]);
+
+/**
+ * Refuses a message with a member name that a reader could take for another one. Go and .NET servers read names without
+ * regard to letter case, so a policy that reads `amount` would decide about another value than the server uses.
+ */
+function ambiguityRefusal(
+  { bytes, outline, method }: Message,
+  names: KnownNames | undefined,
+): PolicyRefusal | undefined {
+  const start = outline.spans[paramsSlot] ?? -1;
+  if (start < 0) return undefined;
+  const span = { start, end: outline.spans[paramsSlot + 1] ?? start };
+  const found =
+    findAmbiguousName(bytes, span, names) ??
+    (method === "subscriptions/listen" ? findAmbiguousName(bytes, span, listenNames) : undefined);
+  return found && ambiguousName(found);
+}
+
+/** The same for what a client answers to a server. */
+function ambiguousAnswerRefusal(
+  { kind, bytes, outline }: Message,
+  names: KnownNames | undefined,
+): PolicyRefusal | undefined {
+  const span = spanOf(outline, kind === "error" ? "error" : "result");
+  const found = span && (findAmbiguousName(bytes, span, names) ?? findAmbiguousName(bytes, span, answerNames));
+  return found && ambiguousName(found);
+}
+
+function ambiguousName(found: AmbiguousName): PolicyRefusal {
+  const name = JSON.stringify(found.name.slice(0, maxShown));
+  const reason =
+    found.problem === "repeated"
+      ? `The member name ${name} occurs twice in one object, in different letter case.`
+      : `The member name ${name} is written in other letter case than the policy knows it.`;
+  return { kind: "invalid", code: "ambiguous_member_name", reason };
+}
+
+const knownMethods: ReadonlySet<string> = new Set(methodNames.map(foldName));
+
+/** Refuses a message whose kind, method or completion reference a lenient server could take for another one. */
+function unclearRequestRefusal(message: Message): PolicyRefusal | undefined {
+  const { kind, method = "" } = message;
+  if (hasWrongKind(kind, method)) return wrongKind;
+  if (method === "completion/complete")
+    return completionReference(message) === undefined ? unknownReference : undefined;
+  if (methodFacts(method) !== undefined) return undefined;
+  return knownMethods.has(foldName(method)) ? unclearMethod : undefined;
+}
+
+const unknownReference: PolicyRefusal = {
+  kind: "invalid",
+  code: "reference_not_evaluable",
+  reason: "The reference of the completion names neither a prompt (`ref/prompt`) nor a resource (`ref/resource`).",
+};
+
+const wrongKind: PolicyRefusal = {
+  kind: "invalid",
+  code: "wrong_message_kind",
+  reason: "A request needs an id, and a notification has none.",
+};
+
+const unclearMethod: PolicyRefusal = {
+  kind: "invalid",
+  code: "ambiguous_method",
+  reason: "The method is written in other letter case than MCP defines it.",
+};

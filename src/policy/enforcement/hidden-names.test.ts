@@ -23,6 +23,21 @@ describe("hidden names", () => {
     expect(await resultOf("tools/call", { name: "t" }, { content })).toEqual(expected);
   });
 
+  it("are removed from a message full of them, in a time that grows with its length", async () => {
+    const content = Array.from({ length: 30_000 }, (_, at) => link(at % 2 === 0 ? `a:secret${at}` : `a:${at}`));
+    const shown = await resultOf("tools/call", { name: "t" }, { content });
+    expect(Reflect.get(Object(shown), "content")).toEqual(content.filter((_, at) => at % 2 === 1));
+  });
+
+  it("are removed where members have odd names", async () => {
+    const odd = (uri: string) => ({ "*": [link(uri), text], "~": { "a/b": [link(uri)] }, "0": [link("c:open")] });
+    expect(await resultOf("tools/call", { name: "t" }, odd("a:secret"))).toEqual({
+      "*": [text],
+      "~": { "a/b": [] },
+      "0": [link("c:open")],
+    });
+  });
+
   it.each([
     ["tasks/result", (result: unknown) => result],
     ["tasks/get", (result: unknown) => ({ taskId: "t", result })],
@@ -83,6 +98,29 @@ describe("hidden names", () => {
     expect(bench.sent).toHaveLength(0);
     expect(valueOf(message)).toMatchObject({ error: { code: -32602 } });
     expect(valueOf(message)).not.toHaveProperty("error.data");
+  });
+
+  it.each([
+    "file:///d/{path}{?x}",
+    "file:///d/{path}{?x,y}{#part}",
+    "file:///d/{path}{.ext}",
+    "file:///d{/path}",
+    "file:///{dir,path}",
+    "file:///{+dir,path}",
+    "file:///{dir:1}/{path*}",
+    "file:///d/{path:20}",
+    "file:///d{;path}",
+    "x://y{?dir,path,z}",
+    "x://y?a=1{&path}",
+  ])("are removed from the values that complete %s", async (uri) => {
+    const completion = { values: ["secret", "open"], total: 2 };
+    const params = {
+      ref: { type: "ref/resource", uri },
+      argument: { name: "path", value: "" },
+      context: { arguments: { dir: "d" } },
+    };
+    const shown = await resultOf("completion/complete", params, { completion });
+    expect(shown).toEqual({ completion: { values: ["open"], total: 2 } });
   });
 
   it("are removed from completed values", async () => {

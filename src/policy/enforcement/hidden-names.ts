@@ -1,10 +1,11 @@
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
-import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
+import { applyEdits, planRemovals, splice } from "../../protocol/json/edit.ts";
+import { memberString, memberValue } from "../../protocol/json/read.ts";
 import { completionReference, hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
 import { canonicalUri, isCanonicalUri } from "../provider/canonical-uri.ts";
-import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
+import { type CheckOutcome, type Evaluator, maxParts, notEvaluable, tooManyParts } from "./evaluator.ts";
 import { completedResources, isUriTemplate, type ResourceMention, resourceMentions } from "./mentioned-names.ts";
 import { requestFromTexts } from "./refusals.ts";
 
@@ -57,10 +58,14 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
     mentions: readonly ResourceMention[],
     memory: unknown,
   ): CheckOutcome {
-    if (mentions.length === 0) return { type: "pass", message: subject.message, memory };
-    // From the end, so that earlier indexes stay valid; one element may mention two resources.
-    const remove = [...new Set(mentions.map(({ path }) => pointerTo(path)))].toReversed();
-    return evaluator.change(subject, { remove }, memory);
+    const { message } = subject;
+    if (mentions.length === 0) return { type: "pass", message, memory };
+    const { bytes, outline } = message;
+    // In one walk: a message may mention as many resources as it has room for.
+    const edits = applyEdits(bytes, outline, planRemovals(mentions.map(({ path }) => path)));
+    return edits.ok
+      ? evaluator.change(subject, { bytes: splice(bytes, outline, edits.replacements) }, memory)
+      : evaluator.refuse(subject, `hidden names could not be removed: ${edits.problem}`);
   }
 
   /**
@@ -73,6 +78,7 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
     // A lenient server may read a single URI, or an object of them, as a list.
     if (!isStringList(wanted))
       return evaluator.refuse(subject, "resourceSubscriptions is not a list of URIs", notEvaluable);
+    if (wanted.length > maxParts) return evaluator.refuse(subject, "too many resources in one request", tooManyParts);
     const mentions = wanted.map((uri, index): ResourceMention => ({ uri, path: [...subscriptionsPath, index] }));
     if (mentions.length === 0) return { type: "pass", message: subject.message, memory };
     const checks = mentions.map(({ uri }) => checkSubscription(subject, uri));

@@ -45,6 +45,29 @@ describe("input requests and responses", () => {
     ]);
   });
 
+  it("are so many at most that one request cannot keep a decision point busy", async () => {
+    const answered = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`q-${at}`, { action: "accept" }]));
+    const uris = (count: number) => Array.from({ length: count }, (_, at) => `a:${at}`);
+    const requests = (count: number) => [
+      call({ inputResponses: answered(count) }),
+      requestOf("subscriptions/listen", { notifications: { resourceSubscriptions: uris(count) } }),
+    ];
+    for (const decide of [() => allow(), async () => allow()]) {
+      const bench = createPolicyBench({ request: decide, response: decide }, answering({}));
+      for (const request of requests(1000)) await bench.handle(exchangeWith(request, modern));
+      expect(bench.sent).toHaveLength(2);
+      const before = bench.decisions.length;
+      for (const request of requests(1001)) {
+        const { message } = await bench.handle(exchangeWith(request, modern));
+        expect(valueOf(message)).toMatchObject({ error: { code: -32602, data: { reason: "too_many_parts" } } });
+      }
+      expect(bench.sent).toHaveLength(2);
+      // The request as a whole, and the refusal.
+      expect(bench.decisions.length - before).toBe(4);
+    }
+  });
+
   it("are evaluated in notifications about tasks", async () => {
     const seen: string[] = [];
     const bench = createPolicyBench({

@@ -1,12 +1,20 @@
 import { type Exchange, limitKeyOf } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { FairMap } from "../../lib/bounded-map.ts";
-import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
+import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { type Replacement, splice } from "../../protocol/json/edit.ts";
 import { type MemberName, slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";
-import { decodeString, memberSource, membersOf, memberString, typeAt } from "../../protocol/json/read.ts";
+import {
+  decodeString,
+  elementsOf,
+  memberInteger,
+  memberSource,
+  membersOf,
+  memberString,
+  typeAt,
+} from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
+import { type CheckOutcome, type Evaluator, maxParts, notEvaluable, tooManyParts } from "./evaluator.ts";
 import { requestFromTexts, resultFromTexts } from "./refusals.ts";
 
 /**
@@ -16,6 +24,8 @@ import { requestFromTexts, resultFromTexts } from "./refusals.ts";
  */
 export interface InputRequestChecks {
   checkInputRequests(subject: InspectedMessage): MaybePromise<CheckOutcome>;
+  /** The same for the URLs that an error asks the user to open first (MCP 2025-11-25, Elicitation). */
+  checkUrlElicitations(subject: InspectedMessage): MaybePromise<CheckOutcome>;
   checkInputResponses(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
 }
 
@@ -31,6 +41,20 @@ export function hasInputRequests({ kind, outline }: Message): boolean {
 
 export function hasInputResponses(message: Message): boolean {
   return message.kind === "request" && (message.outline.spans[responsesSlot] ?? -1) >= 0;
+}
+
+/** Whether an error asks the user to open URLs. Clients of other revisions than its own may follow it as well. */
+export function asksForUrls(message: Message): boolean {
+  return message.kind === "error" && memberInteger(message, "error.code") === urlElicitationRequired;
+}
+
+const urlElicitationRequired = -32042;
+
+function* urlElicitations({ bytes, outline }: Message): Generator<Span, void, undefined> {
+  const data = spanOf(outline, "error.data");
+  if (data === undefined || typeAt(bytes, data.start) !== "object") return;
+  for (const { name, value } of membersOf(bytes, data))
+    if (name === "elicitations" && typeAt(bytes, value.start) === "array") yield* elementsOf(bytes, value);
 }
 
 /** An input request that was allowed, and what its decision left for the response. */
@@ -53,28 +77,42 @@ export function createInputRequestChecks(evaluator: Evaluator): InputRequestChec
     subject: InspectedMessage,
     member: MemberName,
     memory: unknown,
-    check: (key: string, value: Span) => MaybePromise<EntryOutcome | undefined>,
+    check: EntryCheck,
   ): MaybePromise<CheckOutcome> {
     const { message } = subject;
     const span = spanOf(message.outline, member);
     if (span === undefined) return { type: "pass", message, memory };
     if (typeAt(message.bytes, span.start) !== "object")
       return evaluator.refuse(subject, `${member} is not an object`, notEvaluable);
-    const entries = [...membersOf(message.bytes, span)];
+    return checkAll(subject, member, [...membersOf(message.bytes, span)], memory, check);
+  }
+
+  function checkAll(
+    subject: InspectedMessage,
+    member: string,
+    entries: readonly EntryPlace[],
+    memory: unknown,
+    check: EntryCheck,
+  ): MaybePromise<CheckOutcome> {
+    const { message } = subject;
+    if (entries.length > maxParts) return evaluator.refuse(subject, `${member} has too many entries`, tooManyParts);
     const replacements: Replacement[] = [];
-    const from = (index: number): MaybePromise<CheckOutcome> => {
-      const entry = entries[index];
-      if (entry === undefined) {
-        if (replacements.length === 0) return { type: "pass", message, memory };
-        return evaluator.change(subject, { bytes: splice(message.bytes, message.outline, replacements) }, memory);
+    const take = ({ value }: EntryPlace, outcome: EntryOutcome | undefined): CheckOutcome | undefined => {
+      if (outcome === undefined)
+        return evaluator.refuse(subject, `an entry of ${member} cannot be evaluated`, notEvaluable);
+      if (outcome.type === "refuse") return outcome;
+      if (outcome.json !== undefined) replacements.push({ span: value, bytes: Buffer.from(outcome.json) });
+      return undefined;
+    };
+    const from = (first: number): MaybePromise<CheckOutcome> => {
+      for (const [offset, entry] of entries.slice(first).entries()) {
+        const checked = check(entry.name, entry.value);
+        if (isPromise(checked)) return checked.then((outcome) => take(entry, outcome) ?? from(first + offset + 1));
+        const refused = take(entry, checked);
+        if (refused !== undefined) return refused;
       }
-      return andThen(check(entry.name, entry.value), (outcome) => {
-        if (outcome === undefined)
-          return evaluator.refuse(subject, `an entry of ${member} cannot be evaluated`, notEvaluable);
-        if (outcome.type === "refuse") return outcome;
-        if (outcome.json !== undefined) replacements.push({ span: entry.value, bytes: Buffer.from(outcome.json) });
-        return from(index + 1);
-      });
+      if (replacements.length === 0) return { type: "pass", message, memory };
+      return evaluator.change(subject, { bytes: splice(message.bytes, message.outline, replacements) }, memory);
     };
     return from(0);
   }
@@ -99,6 +137,22 @@ export function createInputRequestChecks(evaluator: Evaluator): InputRequestChec
         });
       });
     },
+    checkUrlElicitations: (subject) => {
+      const { message, exchange } = subject;
+      const entries = [...urlElicitations(message)].map((value, index) => ({ name: `url-${index + 1}`, value }));
+      return checkAll(subject, "error.data.elicitations", entries, undefined, (key, value) => {
+        if (typeAt(message.bytes, value.start) !== "object") return undefined;
+        const params = message.bytes.toString("utf8", value.start, value.end);
+        const request = requestFromTexts(JSON.stringify(key), "elicitation/create", params);
+        if (request === undefined) return undefined;
+        const asked = InspectedMessage.of(fromServer(exchange, request));
+        return andThen(evaluator.evaluate(asked, undefined), (outcome): EntryOutcome => {
+          if (outcome.type === "refuse") return outcome;
+          const isSame = outcome.message === request;
+          return { type: "pass", json: isSame ? undefined : (memberSource(outcome.message, "params") ?? "{}") };
+        });
+      });
+    },
     checkInputResponses: (subject, memory) => {
       const { message, exchange } = subject;
       const state = memberString(message, "params.requestState");
@@ -120,6 +174,14 @@ export function createInputRequestChecks(evaluator: Evaluator): InputRequestChec
     },
   };
 }
+
+/** Where an entry is, and how its request or response is told from others. */
+interface EntryPlace {
+  readonly name: string;
+  readonly value: Span;
+}
+
+type EntryCheck = (key: string, value: Span) => MaybePromise<EntryOutcome | undefined>;
 
 /** An entry that passed, with its new JSON if it changed. */
 type EntryOutcome =

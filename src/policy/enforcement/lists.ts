@@ -2,31 +2,14 @@ import type { InspectedMessage } from "../../core/interceptors/inspected-message
 import { isObject } from "../../lib/is-object.ts";
 import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
 import { editObject, replaceMember, type Replacement, splice } from "../../protocol/json/edit.ts";
-import { type MemberName, type Span, spanOf } from "../../protocol/json/outline.ts";
-import { decodeString, elementsOf, memberSource, membersOf, typeAt } from "../../protocol/json/read.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
+import { decodeString, elementsOf, findMember, memberSource, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { ListEntry, ListKind } from "../provider/provider.ts";
+import { listShapeOf, type ListShape, type ListKind } from "../../protocol/lists.ts";
+import type { ListEntry } from "../provider/provider.ts";
 import { canonicalUri } from "../provider/canonical-uri.ts";
 import type { CheckOutcome, Evaluator, Visibility } from "./evaluator.ts";
-
-/** Where a list is in a result, and which member names an entry. */
-interface ListFacts {
-  readonly member: MemberName;
-  readonly kind: ListKind;
-  readonly name: "name" | "uri" | "uriTemplate";
-}
-
-const lists: ReadonlyMap<string | undefined, ListFacts> = new Map<string, ListFacts>([
-  ["tools/list", { member: "result.tools", kind: "tool", name: "name" }],
-  ["prompts/list", { member: "result.prompts", kind: "prompt", name: "name" }],
-  ["resources/list", { member: "result.resources", kind: "resource", name: "uri" }],
-  ["resources/templates/list", { member: "result.resourceTemplates", kind: "resource-template", name: "uriTemplate" }],
-]);
-
-export function isListMethod(method: string | undefined): boolean {
-  return lists.has(method);
-}
 
 /**
  * Removes the entries of a page that the caller cannot see. Everything else stays byte for byte, including the cursor: an
@@ -36,19 +19,21 @@ export function filterListPage(subject: InspectedMessage, evaluator: Evaluator):
   const { message, method } = subject;
   const { bytes } = message;
   const unchanged: CheckOutcome = { type: "pass", message, memory: undefined };
-  const facts = lists.get(method);
-  const span = facts === undefined ? undefined : spanOf(message.outline, facts.member);
+  const facts = listShapeOf(method);
+  const span = facts === undefined ? undefined : spanOf(message.outline, `result.${facts.member}`);
   if (facts === undefined || span === undefined || typeAt(bytes, span.start) !== "array") return unchanged;
-  const elements = [...elementsOf(bytes, span)];
-  const entries = elements.flatMap((element) => {
-    const name = nameIn(bytes, element, facts.name);
-    return name === undefined ? [] : [new Entry(bytes, element, name)];
-  });
+  const entries: Entry[] = [];
+  let elements = 0;
+  for (const element of elementsOf(bytes, span)) {
+    elements++;
+    const name = nameIn(bytes, element, facts.key);
+    if (name !== undefined) entries.push(new Entry(bytes, element, name));
+  }
   return andThen(checkEntries(subject, evaluator, facts.kind, entries), (visibility) => {
     if (visibility.type === "refuse") return visibility;
     const { visible } = visibility;
     // An entry without a name can be neither evaluated nor called, so it is removed as well.
-    const isWhole = entries.length === elements.length && visible.every(Boolean);
+    const isWhole = entries.length === elements && visible.every(Boolean);
     const shown = isWhole ? entries : entries.filter((_, index) => visible[index] === true);
     const notes = evaluator.filtersLists ? notesIn(message, shown) : undefined;
     if (isWhole && notes === undefined) return unchanged;
@@ -160,11 +145,8 @@ class Entry implements ListEntry {
   }
 }
 
-function nameIn(bytes: Buffer, element: Span, key: ListFacts["name"]): string | undefined {
-  if (typeAt(bytes, element.start) !== "object") return undefined;
-  for (const { name, value } of membersOf(bytes, element)) {
-    if (name !== key) continue;
-    return typeAt(bytes, value.start) === "string" ? decodeString(bytes, value.start, value.end) : undefined;
-  }
-  return undefined;
+function nameIn(bytes: Buffer, element: Span, key: ListShape["key"]): string | undefined {
+  const value = typeAt(bytes, element.start) === "object" ? findMember(bytes, element, key) : undefined;
+  if (value === undefined || typeAt(bytes, value.start) !== "string") return undefined;
+  return decodeString(bytes, value.start, value.end);
 }

@@ -95,20 +95,47 @@ export function isUriTemplate(uri: string): boolean {
   return uri.includes("{");
 }
 
-const templateExpression = /\{([+#./;?&]?)([^{}:*]+)(?::\d+|\*)?\}/gu;
+/** How an expression is written out (RFC 6570, appendix A). */
+interface Expansion {
+  readonly first: string;
+  readonly separator: string;
+  readonly isNamed: boolean;
+}
 
-/** RFC 6570 with one variable per expression, as resource templates have; undefined if a variable is missing. */
+const expansions: Readonly<Record<string, Expansion>> = {
+  "": { first: "", separator: ",", isNamed: false },
+  "+": { first: "", separator: ",", isNamed: false },
+  "#": { first: "#", separator: ",", isNamed: false },
+  ".": { first: ".", separator: ".", isNamed: false },
+  "/": { first: "/", separator: "/", isNamed: false },
+  ";": { first: ";", separator: ";", isNamed: true },
+  "?": { first: "?", separator: "&", isNamed: true },
+  "&": { first: "&", separator: "&", isNamed: true },
+};
+
+const templateExpression = /\{([+#./;?&]?)([^{}]*)\}/gu;
+
+/** Expressions that are often left out, such as a query; others are steps of the path, without which a URI is another one. */
+const optional = "?&;.#";
+
+/** RFC 6570 for texts; undefined if a variable of the path is missing. */
 function expandUriTemplate(template: string, values: Readonly<Record<string, unknown>>): string | undefined {
   let isComplete = true;
-  const uri = template.replace(templateExpression, (_, operator: string, name: string) => {
-    const value = values[name];
-    if (typeof value !== "string") {
-      isComplete = false;
-      return "";
-    }
-    const encoded = operator === "+" || operator === "#" ? encodeURI(value) : encodeURIComponent(value);
-    if (operator === "" || operator === "+") return encoded;
-    return ";?&".includes(operator) ? `${operator}${name}=${encoded}` : `${operator}${encoded}`;
+  const uri = template.replace(templateExpression, (_, operator: string, variables: string) => {
+    const { first, separator, isNamed } = expansions[operator] ?? { first: "", separator: ",", isNamed: false };
+    const parts = variables.split(",").flatMap((variable) => {
+      const [, name = "", length] = /^([^:*]*)(?::(\d+)|\*)?$/u.exec(variable) ?? [];
+      const value = Object.hasOwn(values, name) ? values[name] : undefined;
+      if (typeof value !== "string") {
+        isComplete &&= operator !== "" && optional.includes(operator);
+        return [];
+      }
+      const text = length === undefined ? value : Array.from(value).slice(0, Number(length)).join("");
+      const encoded =
+        operator === "+" || operator === "#" ? encodeURI(text.toWellFormed()) : encodeURIComponent(text.toWellFormed());
+      return [isNamed ? `${name}=${encoded}` : encoded];
+    });
+    return parts.length === 0 ? "" : first + parts.join(separator);
   });
   return isComplete ? uri : undefined;
 }

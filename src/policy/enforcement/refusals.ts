@@ -1,3 +1,4 @@
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
@@ -7,7 +8,7 @@ import { messageInBody } from "../sideband/pdp-call.ts";
 import { jsonRpcCode } from "../sideband/refusal-answer.ts";
 import type { NotFoundReplies } from "./not-found-replies.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { parseText } from "../../protocol/parse.ts";
+import { parseSingle } from "../../protocol/parse.ts";
 
 /**
  * The error codes of refusals: `default` the gateway's own, `coaz` those of the AuthZEN binding for MCP, `ping` those of
@@ -79,8 +80,7 @@ function toError(subject: InspectedMessage, refusal: PolicyRefusal, decisionId: 
     reason: code,
     decision: decisionId,
     ...(hasRun ? { executed: true } : {}),
-    ...(scopes === undefined ? {} : { scopes }),
-    ...(retryAfter === undefined ? {} : { retryAfter }),
+    ...withoutUndefined({ scopes, retryAfter }),
   };
   const text = hasRun ? `The call ran, but its result is withheld: ${reason}` : reason;
   return new GatewayError(kindFacts[kind].error, text, { details });
@@ -93,18 +93,14 @@ function toReply(
   status: number | undefined,
   retryAfter: number | undefined,
 ): Reply {
-  const http = {
-    ...(status === undefined ? {} : { status }),
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-  };
+  const http = withoutUndefined({ status, retryAfter });
   if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...http };
   return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...http };
 }
 
 /** A message that stands for a part of another one; undefined if its text is not a valid message. */
 export function messageFromText(text: string): Message | undefined {
-  const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
-  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return parseSingle(text, { revision: "unknown", mode: "enforce" });
 }
 
 /** A request from the JSON texts of its id and params. */

@@ -6,7 +6,7 @@ import { splice } from "../../protocol/json/edit.ts";
 import { slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";
 import { memberSource, membersOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import { type Message, messageBytes, type RequestMessage } from "../../protocol/message.ts";
-import { metadataOf } from "../../protocol/metadata.ts";
+import { startedTaskId } from "../../protocol/metadata.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { CheckOutcome, Evaluator } from "./evaluator.ts";
 import { messageFromText, requestFromTexts, resultFromTexts } from "./refusals.ts";
@@ -47,10 +47,10 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       // Checked on every response, so by the outline alone.
       const { spans } = message.outline;
       if ((spans[taskIdSlot] ?? -1) < 0 && (spans[taskSlot] ?? -1) < 0) return;
-      const { taskId } = metadataOf(message);
+      const taskId = startedTaskId(message);
       if (taskId === undefined || request.method.startsWith("tasks/")) return;
       const started = { ...compactRequest(request, evaluator.argumentsForResponses), memory };
-      tasks.set(limitKeyOf(exchange.principal), taskKey(exchange, taskId), started);
+      tasks.set(limitKeyOf(exchange.principal), taskKey(exchange, exchange.direction, taskId), started);
     },
     checkResult: (subject) => {
       const { message, exchange } = subject;
@@ -59,14 +59,15 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       const inlined = isBareResult ? undefined : inlinedResult(message);
       if (!isBareResult && inlined === undefined) return unchanged;
       const id = memberString(subject.request ?? message, "params.taskId");
-      const started = id === undefined ? undefined : tasks.get(taskKey(exchange, id));
+      const direction = requestDirection(subject);
+      const started = id === undefined ? undefined : tasks.get(taskKey(exchange, direction, id));
       // Without the request its rules are unknown; a client could start many tasks to have it forgotten.
       if (started === undefined)
         return evaluator.refuse(subject, "the request that started the task is unknown", forgotten);
       const { request, memory, isPartial } = started;
       if (isPartial)
         return evaluator.refuse(subject, "the arguments of the call that started the task were too long", tooLong);
-      const asked = { ...exchange, direction: requestDirection(subject), message: request };
+      const asked = { ...exchange, direction, message: request };
       if (inlined === undefined) return evaluator.evaluate(InspectedMessage.answering(asked, request, message), memory);
       const result = resultFromTexts(request.id.json, message.bytes.toString("utf8", inlined.start, inlined.end));
       if (result === undefined) return evaluator.refuse(subject, "the result of the task is malformed");
@@ -145,6 +146,10 @@ function inlinedResult({ bytes, outline, kind }: Message): Span | undefined {
   return undefined;
 }
 
-function taskKey({ principal }: Exchange, taskId: string): string {
-  return `${principal.id.length} ${principal.id}${taskId}`;
+/**
+ * Each side has tasks of its own. Otherwise a client could answer a question of the server with the id of a task there, and
+ * the result of that would be taken for one of the question.
+ */
+function taskKey({ principal }: Exchange, direction: Exchange["direction"], taskId: string): string {
+  return `${direction} ${principal.id.length} ${principal.id}${taskId}`;
 }

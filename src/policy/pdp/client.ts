@@ -1,8 +1,9 @@
-import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type Socket } from "node:net";
 
 import type { SetTimer } from "../../core/exchange.ts";
+import { nodeHttp } from "../../lib/lazy-modules.ts";
 
 /** The parsed base URL of a decision point. */
 export interface ServiceUrl {
@@ -91,7 +92,7 @@ export function createPdpClient(service: ServiceUrl, options: PdpClientOptions):
         rejectUnauthorized: options.verifyCertificate,
         servername: isIP(host) === 0 ? host : "",
       })
-    : new HttpAgent(kept);
+    : new nodeHttp.Agent(kept);
 
   let isClosed = false;
   agent.on("free", (socket: Socket) => {
@@ -101,7 +102,7 @@ export function createPdpClient(service: ServiceUrl, options: PdpClientOptions):
   function open(request: PdpRequest): ClientRequest {
     const { path, headers, method = "POST" } = request;
     const target = { host, port: service.port, path, method, headers: { ...headers } };
-    return agent instanceof HttpsAgent ? httpsRequest({ ...target, agent }) : httpRequest({ ...target, agent });
+    return agent instanceof HttpsAgent ? httpsRequest({ ...target, agent }) : nodeHttp.request({ ...target, agent });
   }
 
   /** The other idle connections are at least as old as the stale one. */

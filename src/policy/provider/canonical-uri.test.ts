@@ -135,6 +135,11 @@ describe("canonicalUri", () => {
     );
   });
 
+  it("takes no URI that is too long to be a name", () => {
+    const uri = (length: number) => `vault://a/${"b".repeat(length - 10)}`;
+    expect([65_536, 65_537].map((length) => canonicalUri(uri(length))?.length)).toEqual([65_536, undefined]);
+  });
+
   it("stays a URL that parsers leave alone, whatever it was", () => {
     fc.assert(
       fc.property(

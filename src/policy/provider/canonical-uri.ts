@@ -17,6 +17,7 @@ const plain = new RegExp(
  * so two spellings could be one resource to the server and two to the policy.
  */
 export function canonicalUri(uri: string): string | undefined {
+  if (uri.length > longest) return undefined;
   if (plain.test(uri)) return uri;
   let folded = uri;
   // One step may make room for another: a dot that was encoded becomes a dot segment.
@@ -28,7 +29,10 @@ export function canonicalUri(uri: string): string | undefined {
   return undefined;
 }
 
-/** Each pass undoes one layer of disguise; nobody needs that many. */
+/** No server names resources like that, and each character costs up to eight passes. */
+const longest = 65_536;
+
+/** Each pass undoes one layer of encoding; no real URI needs that many. */
 const maxPasses = 8;
 
 export function isCanonicalUri(uri: string): boolean {
@@ -73,7 +77,7 @@ function fileUri({ pathname }: URL): string {
   return `file://${path.replaceAll(/\/{2,}/gu, "/")}`.replace(unwritable, encode);
 }
 
-/** A name without a scheme, or with an authority that is none: only dot segments can be resolved. */
+/** A name without a scheme, or without a valid authority: only dot segments can be resolved. */
 function foldUnparsed(uri: string): string {
   const [hierarchy = ""] = uri.split(/[?#]/u);
   if (!/(?:^|\/)\.{1,2}(?:\/|$)/u.test(hierarchy)) return uri;

@@ -1,3 +1,4 @@
+import type { ListKind } from "../../protocol/lists.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { MaybePromise } from "../../lib/is-promise.ts";
@@ -58,7 +59,10 @@ export type Decision =
       readonly change?: MessageChange;
       /** Passed to `evaluateResponse` for the response to the same request. */
       readonly memory?: unknown;
-      /** Member names of `params` that the decision depends on; a message with one of them in other letter case is refused. */
+      /**
+       * Member names of `params`, or of `result` in an answer of a client, that the decision depends on; a message with one of
+       * them in other letter case is refused.
+       */
       readonly names?: KnownNames | undefined;
       readonly explanation: Explanation;
     }
@@ -136,8 +140,7 @@ export interface ListPage {
   readonly entries: readonly ListEntry[];
 }
 
-/** The kind of entries in a list. */
-export type ListKind = "tool" | "resource" | "resource-template" | "prompt";
+export type { ListKind };
 
 /** One entry of a list. */
 export interface ListEntry {

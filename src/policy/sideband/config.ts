@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { durationField } from "../../lib/duration.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
-import { anyHeaderName } from "../../lib/header-name.ts";
+import { anyHeaderName } from "../../lib/text/header-name.ts";
 import { pdpTlsConfig } from "../pdp/call.ts";
 import { parseSidebandSettings, serviceUrlProblem, settingDefinitions, type SidebandSettings } from "./settings.ts";
 

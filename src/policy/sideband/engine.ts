@@ -1,3 +1,4 @@
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import { createBreaker, createPdpCaller } from "../pdp/call.ts";
 import { createPdpClient, parseServiceUrl, type PdpTlsOptions } from "../pdp/client.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
@@ -17,11 +18,7 @@ const breakerSeconds = 30;
 
 /** The TLS settings of the Kong plugin; the gateway has its own. */
 function tlsOf({ tls_ca_cert: ca, tls_client_cert: cert, tls_client_key: key }: SidebandSettings): PdpTlsOptions {
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
+  return withoutUndefined({ ca, cert, key });
 }
 
 /** Creates the engine that queries PingAuthorize over its Sideband API, from settings that were parsed. */

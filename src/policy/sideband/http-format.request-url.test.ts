@@ -84,10 +84,31 @@ describe("the URL of an answer", () => {
     expect(parseHttpUrl("http://[::1]:8080/")).toMatchObject({ host: "[::1]", port: 8080 });
   });
 
-  it.each(["", "/relative", "https://", "https://user@host/", "ftp://host/", "https://host:99999/", "http://a b/"])(
-    "[PA-210] is none: %s",
-    (text) => {
-      expect(parseHttpUrl(text)).toBeUndefined();
-    },
-  );
+  it.each([
+    "",
+    "/relative",
+    "https://",
+    "https://user@host/",
+    "ftp://host/",
+    "https://host:99999/",
+    "https://host:0/",
+    "http://a b/",
+    "https://bücher.example/",
+    "https://\u212Aong.example/",
+    String.raw`https://a\b/`,
+    "https://[::1%25eth0]/",
+  ])("[PA-210] is none: %s", (text) => {
+    expect(parseHttpUrl(text)).toBeUndefined();
+  });
+
+  it("[PA-210] carries no character that a header or a request line cannot, wherever the policy puts it", () => {
+    const unsafe = fc.constantFrom(...Array.from("\0\t\n\r\v \u007F\u0085\u00A0é\u2028\uFEFF\uD800😀"));
+    const place = fc.constantFrom("https://a!.example/", "https://a.example/x!y", "https://a.example/x?y=!z");
+    fc.assert(
+      fc.property(place, fc.array(unsafe, { minLength: 1 }), (url, text) => {
+        const parts = parseHttpUrl(url.replace("!", text.join("")));
+        expect(`${parts?.host}${parts?.path}${parts?.query}`).toMatch(/^[!-~]*$/u);
+      }),
+    );
+  });
 });

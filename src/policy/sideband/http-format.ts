@@ -130,6 +130,11 @@ function reencodeText(text: string): string {
   });
 }
 
+/** Percent-encodes characters that a request line cannot carry: Kong writes the query as it gets it. */
+function encodeQuery(query: string): string {
+  return query.toWellFormed().replaceAll(/[^!-~]/gu, encodeCharacter);
+}
+
 /** The parts of a URL that can be changed one by one, with the default port of its scheme (PA-079). */
 export interface UrlParts {
   readonly scheme: string;
@@ -139,22 +144,26 @@ export interface UrlParts {
   readonly query: string;
 }
 
-const urlForm = /^([a-z][\d+.a-z-]*):\/\/([^/?#]+)(\/[^?#]*)?(?:\?([^#]*))?(?:#.*)?$/iu;
-// Credentials, and a backslash that browsers read as a slash, could hide the real host.
-const authorityForm = /^(\[[^\]@\\]*\]|[^:@\\]*)(?::(\d*))?$/u;
+const urlForm = /^([a-z][\d+.a-z-]*):\/\/([^/?#]+)(\/[^?#]*)?(?:\?([^#]*))?(?:#[\s\S]*)?$/iu;
+// Only what RFC 3986 allows in a host: credentials and backslashes could hide the real one, and line breaks or spaces in
+// a Host header could begin another header.
+const authorityForm = /^(\[[\d.:A-Fa-f]+\]|[\w!$%&'()*+,\-.;=~]+)(?::(\d*))?$/u;
+const maxPort = 65_535;
 
-/** Parses an absolute http or https URL without normalizing its path; undefined if it is none (PA-210). */
+/** Parses an absolute http or https URL without normalizing its path; undefined for any other text (PA-210). */
 export function parseHttpUrl(text: string): UrlParts | undefined {
   const [, scheme = "", authority = "", path = "", query = ""] = urlForm.exec(text) ?? [];
   const [, host = "", port = ""] = authorityForm.exec(authority) ?? [];
   if (host === "" || !URL.canParse(text)) return undefined;
   const lowerScheme = scheme.toLowerCase();
   if (lowerScheme !== "http" && lowerScheme !== "https") return undefined;
+  const number = port === "" ? (lowerScheme === "https" ? 443 : 80) : Number(port);
+  if (number < 1 || number > maxPort) return undefined;
   return {
     scheme: lowerScheme,
     host: host.toLowerCase(),
-    port: port === "" ? (lowerScheme === "https" ? 443 : 80) : Number(port),
+    port: number,
     path: encodePath(path === "" ? "/" : path),
-    query,
+    query: encodeQuery(query),
   };
 }

@@ -1,6 +1,4 @@
 import { isUtf8 } from "node:buffer";
-import { promisify } from "node:util";
-import * as zlib from "node:zlib";
 
 import { isObject } from "../../lib/is-object.ts";
 import type { McpContext } from "../../protocol/http/mcp-context.ts";
@@ -10,6 +8,7 @@ import { membersOf } from "../../protocol/json/read.ts";
 import { scan, skipSpace } from "../../protocol/json/scan.ts";
 import type { SidebandSettings } from "./settings.ts";
 import { type FinalResponse, finalResponseOf } from "../../protocol/sse/final-response.ts";
+import { decodeContent } from "./content-coding.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
 import { fromSidebandHeaders, type HeaderMap, readHeaders, toSidebandHeaders } from "./http-format.ts";
 
@@ -207,7 +206,9 @@ export async function composeResponse(
   const original = parseJson(request);
   if (!isOriginal(original)) return { ok: false, status: 500, problem: "the stored request is malformed" };
   const mcp = settings.enable_mcp ? storedMcpSummary(storedMcp) : undefined;
-  const decoded = await decodeContent(facts.body, headers.get("content-encoding"));
+  const content = await decodeContent(facts.body, headers.get("content-encoding"), settings.max_body_bytes);
+  if ("problem" in content) return { ok: false, status: 502, problem: content.problem };
+  const { body: decoded } = content;
   const plainBody = decoded ?? facts.body;
   const sentHeaders = new Map(headers);
   if (decoded !== undefined) sentHeaders.delete("content-encoding");
@@ -276,30 +277,4 @@ const statusTexts: Readonly<Record<number, string>> = {
 /** The `response_status` of a status; empty for statuses that the Sideband API does not name (PA-089). */
 export function responseStatusText(status: number): string {
   return statusTexts[status] ?? "";
-}
-
-const maxDecodedBytes = 64 * 1024 * 1024;
-
-type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
-
-const decoders: ReadonlyMap<string, Decode> = new Map([
-  ["gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.gunzip)],
-  ["x-gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.gunzip)],
-  ["deflate", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.inflate)],
-  ["br", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.brotliDecompress)],
-  ["zstd", promisify<Buffer, { maxOutputLength: number }, Buffer>(zlib.zstdDecompress)],
-]);
-
-/**
- * A body without its content coding (PA-206). Undefined if it has none, an unknown one or several, or if it is broken or
- * too large: the policy then sees it as the client would.
- */
-async function decodeContent(body: Buffer, encodings: readonly string[] | undefined): Promise<Buffer | undefined> {
-  const decode = decoders.get(encodings?.join(",").trim().toLowerCase() ?? "");
-  if (decode === undefined || body.length === 0) return undefined;
-  try {
-    return await decode(body, { maxOutputLength: maxDecodedBytes });
-  } catch {
-    return undefined;
-  }
 }

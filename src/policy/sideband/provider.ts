@@ -40,7 +40,7 @@ const read: readonly string[] = ["message", "principal", "request", "mcp"];
 
 /**
  * Creates the provider for PingAuthorize. Messages become synthetic HTTP requests, and the bodies that the policy returns
- * become the messages that go on. Changes that only an HTTP proxy could carry out (method, URL, forwarded headers) refuse
+ * become the messages that are forwarded. Changes that only an HTTP proxy could carry out (method, URL, forwarded headers) refuse
  * the message.
  */
 export function createSidebandProvider(config: SidebandConfig, deps: SidebandProviderDeps): PolicyProvider {
@@ -72,7 +72,12 @@ export function createSidebandProvider(config: SidebandConfig, deps: SidebandPro
   /** Refuses a decision that cannot be carried out here. */
   function refuseImpossible(startedAt: number, what: string): Decision {
     const refusal = { reason: "invalid_answer", status: 502, message: notCarriedOut } as const;
-    return deny(startedAt, refusal, emptyAnswer(502), `the policy asks for what the gateway cannot do: ${what}`);
+    return deny(
+      startedAt,
+      refusal,
+      emptyAnswer(502),
+      `the policy asks for something that the gateway cannot do: ${what}`,
+    );
   }
 
   async function evaluateRequest(subject: InspectedMessage, { signal }: PolicyCall): Promise<Decision> {
@@ -210,7 +215,7 @@ function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: stri
   };
 }
 
-/** A client must not speak in our name. */
+/** Clients must not send headers of ours. */
 function withoutOurs(headers: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(headers).filter(([header]) => !header.startsWith("headgate-")));
 }

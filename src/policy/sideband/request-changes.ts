@@ -130,7 +130,7 @@ type BodyChange =
 function bodyChange(sent: SentRequest, wanted: string | undefined): BodyChange {
   const text = wanted ?? "";
   if (text === sent.sentBody) return { ok: true, changes: [] };
-  if (sent.isTruncated) return { ok: false, problem: "the policy changed a body of which it saw only a part" };
+  if (sent.isTruncated) return { ok: false, problem: "the policy changed a body that it saw only in part" };
   const plain = [{ type: "set-body", body: Buffer.from(text) } as const];
   if (sent.payload.mcp === undefined) return { ok: true, changes: plain };
   const body = rebuildMcpBody(sent.originalBody, text);

@@ -1,4 +1,4 @@
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 
 import { describe, expect, it } from "vitest";
 
@@ -221,6 +221,38 @@ describe("the body for the client", () => {
   it.each(["gzip", "unknown", "gzip, br"])("is shown unchanged when it is not really %s", async (coding) => {
     const { payload } = await evaluate(result(), { headers: { "content-encoding": [coding] } });
     expect(payload.body).toBe('{"ok":true}');
+  });
+
+  const words = Buffer.from(JSON.stringify(Array.from({ length: 200 }, (_, at) => `word ${at * at}`)));
+  const coded: readonly (readonly [string, Buffer])[] = [
+    ["gzip", gzipSync(words)],
+    ["X-GZip", gzipSync(words)],
+    ["deflate", deflateSync(words)],
+    ["br", brotliCompressSync(words)],
+    ["zstd", zstdCompressSync(words)],
+    ["gzip, br", brotliCompressSync(gzipSync(words))],
+    ["identity, gzip", gzipSync(words)],
+  ];
+
+  it.each([...coded, ["deflate", deflateRawSync(words)] as const])(
+    "[PA-206] is seen by the policy as the client decodes %s",
+    async (coding, body) => {
+      for (const values of [[coding], coding.split(", ")]) {
+        const { payload } = await evaluate(result(), { body, headers: { "content-encoding": values } });
+        expect(payload.body).toBe(words.toString());
+      }
+    },
+  );
+
+  it.each([
+    ...coded.map(([coding, body]) => [coding, "cut off", body.subarray(0, -12), 0] as const),
+    ...coded.map(([coding, body]) => [coding, "longer than max_body_bytes", body, 1000] as const),
+    ["gzip", "followed by something else", Buffer.concat([gzipSync(words), Buffer.from("junk")]), 0] as const,
+    ["gzip, gzip, gzip, gzip, gzip", "coded too often", gzipSync(words), 0] as const,
+  ])("[PA-206] is refused with 502 when it is %s and %s: a client may read it", async (coding, _what, body, limit) => {
+    const settings = { fail_open: true, max_body_bytes: limit };
+    const { outcome, calls } = await evaluate(result(), { body, headers: { "content-encoding": [coding] } }, settings);
+    expect([answered(outcome).answer.status, calls.length]).toEqual([502, 0]);
   });
 
   it("[PA-203] [PA-205] is the upstream's own when the policy repeats a shortened one", async () => {

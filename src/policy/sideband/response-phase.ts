@@ -56,7 +56,7 @@ export function createResponseEvaluation(
     if (result.headers === undefined) warnAboutMissing(deps, ["headers"]);
     if (fitted.isTruncated && result.body !== fitted.sentBody && !isDenied) {
       log("error", "A change that the policy asks for cannot be carried out", {
-        problem: "the policy changed a body of which it saw only a part",
+        problem: "the policy changed a body that it saw only in part",
       });
       return refuse(invalidAnswer, upstream, mcp);
     }

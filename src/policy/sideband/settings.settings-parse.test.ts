@@ -1,4 +1,8 @@
+import { readFileSync } from "node:fs";
+
 import { describe, expect, it } from "vitest";
+
+import { createCertificate } from "../../../test/support/certificate.ts";
 
 import { plainSettings } from "../../../test/support/mock-pingauthorize.ts";
 import { GatewayError } from "../../errors.ts";
@@ -51,6 +55,7 @@ describe("Sideband settings", () => {
     expect(problem({ secret_header_name: "" })).toContain("secret_header_name:");
     expect(problem({ secret_header_name: undefined })).toContain("secret_header_name: is required");
     expect(problem({ secret_header_name: "two words" })).toContain("secret_header_name:");
+    expect(settingDefinitions.secret_header_name).toMatchObject({ required: true });
   });
 
   it.each([
@@ -152,14 +157,51 @@ describe("Sideband settings", () => {
     expect(() => parseSidebandSettings("x")).toThrow("must be an object");
   });
 
-  it("takes certificates as PEM, a client's with its key only", () => {
-    const [cert, key] = ["-----BEGIN CERTIFICATE-----\nx", "-----BEGIN PRIVATE KEY-----\nx"];
+  it("takes certificates as PEM, a client's with its own key only", () => {
+    const [one, other] = ["one", "other"].map((name) => {
+      using files = createCertificate(name);
+      return { cert: readFileSync(files.certFile, "utf8"), key: readFileSync(files.keyFile, "utf8") };
+    });
+    const { cert = "", key = "" } = one ?? {};
     expect(problem({ tls_ca_cert: cert, tls_client_cert: cert, tls_client_key: key })).toBeUndefined();
     expect(defaultOf("tls_ca_cert")).toBeUndefined();
-    expect(problem({ tls_ca_cert: "/etc/ca.pem" })).toContain("tls_ca_cert: is not PEM");
+    const broken = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----";
+    for (const text of ["/etc/ca.pem", broken, `${cert}${broken}`, key])
+      expect(problem({ tls_ca_cert: text })).toContain("tls_ca_cert: is not a certificate in PEM");
+    for (const text of ["x", cert, broken.replaceAll("CERTIFICATE", "PRIVATE KEY")])
+      expect(problem({ tls_client_cert: cert, tls_client_key: text })).toContain(
+        "tls_client_key: is not a private key",
+      );
+    expect(problem({ tls_client_cert: cert, tls_client_key: other?.key })).toContain("not the key of tls_client_cert");
     for (const half of [{ tls_client_cert: cert }, { tls_client_key: key }]) {
       expect(problem(half)).toContain("goes together with tls_client_key");
     }
+  });
+
+  it("[PA-012] refuses a secret that no request could carry", () => {
+    for (const secret of ["a\n", "a\r\nX: 1", " a", "a ", "a\0", "a\tb", "a\u007F", "snow\u2603", "😀"])
+      expect([secret, problem({ shared_secret: secret })]).toEqual([
+        secret,
+        expect.stringContaining("shared_secret: has"),
+      ]);
+    for (const secret of ["a", "a b", "p\u00E4ss", "{vault://env/x}", "!~"])
+      expect([secret, problem({ shared_secret: secret })]).toEqual([secret, undefined]);
+  });
+
+  it("[PA-013] refuses headers of the request that mean something else", () => {
+    for (const name of [
+      "Host",
+      "content-length",
+      "CONNECTION",
+      "Transfer-Encoding",
+      "traceparent",
+      "User-Agent",
+      "Expect",
+    ])
+      expect(problem({ secret_header_name: name })).toContain(
+        "secret_header_name: is a header that has another meaning",
+      );
+    expect(problem({ secret_header_name: "Authorization" })).toBeUndefined();
   });
 
   it("names everything that is wrong at once", () => {

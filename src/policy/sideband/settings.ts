@@ -1,3 +1,5 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
@@ -83,7 +85,7 @@ export const settingDefinitions = {
   max_body_bytes: integer(
     10 * 1024 * 1024,
     0,
-    "Longest body that is judged; longer requests are refused with 413, longer responses with 502; 0 for no limit.",
+    "Longest body that is evaluated; longer requests are refused with 413, longer responses with 502; 0 for no limit.",
   ),
   max_sideband_body_bytes: integer(0, 0, "Longest payload in bytes; 0 for no limit."),
   max_sideband_body_action: {
@@ -137,6 +139,8 @@ export function parseSidebandSettings(given: unknown): SidebandSettings {
   }
   if ((settings["tls_client_cert"] === undefined) !== (settings["tls_client_key"] === undefined))
     problems.push("tls_client_cert: goes together with tls_client_key");
+  else if (problems.length === 0 && !isPair(settings["tls_client_cert"], settings["tls_client_key"]))
+    problems.push("tls_client_key: is not the key of tls_client_cert");
   if (problems.length > 0) throw invalid(problems);
   // Each value was checked against its definition.
   return settings as unknown as SidebandSettings;
@@ -179,12 +183,70 @@ function valueProblem(definition: SettingDefinition, value: unknown): string | u
 
 const headerToken = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u;
 
+/** Headers of the request to PingAuthorize that mean something else already. */
+export const reservedHeaders: readonly string[] = [
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "traceparent",
+  "tracestate",
+  "upgrade",
+  "user-agent",
+];
+
 /** What the table cannot express. */
 function formProblem(name: string, value: unknown): string | undefined {
-  if (name === "service_url") return serviceUrlProblem(String(value));
-  if (name.startsWith("tls_")) return /-----BEGIN [A-Z\d ]+-----/u.test(String(value)) ? undefined : "is not PEM";
-  if (name !== "secret_header_name" || headerToken.test(String(value))) return undefined;
-  return "is not the name of an HTTP header";
+  const text = String(value);
+  switch (name) {
+    case "service_url":
+      return serviceUrlProblem(text);
+    case "shared_secret":
+      return secretProblem(text);
+    case "secret_header_name":
+      if (!headerToken.test(text)) return "is not the name of an HTTP header";
+      return reservedHeaders.includes(text.toLowerCase()) ? "is a header that has another meaning" : undefined;
+    case "tls_ca_cert":
+    case "tls_client_cert":
+      return readsAs(() => certificatesIn(text)) ? undefined : "is not a certificate in PEM";
+    case "tls_client_key":
+      return readsAs(() => createPrivateKey(text)) ? undefined : "is not a private key in PEM without a passphrase";
+    default:
+      return undefined;
+  }
+}
+
+/** What is wrong with a secret: no attempt could carry it, and with `fail_open` everything would pass. */
+export function secretProblem(secret: string): string | undefined {
+  return /^[ -~\u0080-\u00FF]+$/u.test(secret) && secret.trim() === secret
+    ? undefined
+    : "has characters that an HTTP header cannot carry, or white space around it, such as a line break at its end";
+}
+
+function certificatesIn(text: string): readonly X509Certificate[] {
+  const blocks = text.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/gu);
+  if (blocks === null) throw new TypeError("no certificate");
+  return blocks.map((block) => new X509Certificate(block));
+}
+
+function isPair(certificate: unknown, key: unknown): boolean {
+  if (typeof certificate !== "string" || typeof key !== "string") return true;
+  return certificatesIn(certificate)[0]?.checkPrivateKey(createPrivateKey(key)) === true;
+}
+
+function readsAs(read: () => unknown): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const endpointPath = /\/sideband(?:\/request|\/response)?\/*$/iu;

@@ -120,6 +120,27 @@ describe("what is shown of payloads", () => {
     });
   });
 
+  it.each([
+    ["a list", JSON.stringify([{ headers }])],
+    [
+      "headers in another form",
+      JSON.stringify({ headers: { authorization: "a", "X-Key": ["b"] }, "client-token": "c" }),
+    ],
+    ["another place", JSON.stringify({ original: { all: [{ headers }] } })],
+    ["a text that is not JSON", `${JSON.stringify({ headers })}x`],
+    ["a text that is cut off", JSON.stringify({ headers }).slice(0, 45)],
+    ["JSON in a text", `error: ${JSON.stringify(JSON.stringify({ headers }))}`],
+    ["a page", "<pre>Authorization: a\r\nx-key = b\nCLIENT-TOKEN:c</pre>"],
+  ])("[PA-135] [PA-136] hides secret headers in an answer that has them in %s", (_what, text) => {
+    const wide = createShowForLog(
+      parseSidebandSettings({ ...plainSettings, redact_headers: ["Authorization", "x-key"], debug_body_max_bytes: 0 }),
+    );
+    const secret = text.replaceAll(/(?<=[":=\s\\[])[abc](?=["\\\r\n<]|$)/gu, "S3CRET");
+    expect(secret).toContain("S3CRET");
+    expect(JSON.stringify(wide(secret))).not.toContain("S3CRET");
+    expect(JSON.stringify(wide(secret))).toContain("[REDACTED]");
+  });
+
   it("[PA-136] hides the secret's header whatever the list says", () => {
     const bare = createShowForLog(parseSidebandSettings({ ...plainSettings, redact_headers: [] }));
     expect(bare('{"headers":[{"CLIENT-Token":"x"},{"authorization":"y"}]}')).toEqual({

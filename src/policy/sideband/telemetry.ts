@@ -54,16 +54,17 @@ export function truncateText(text: string, maxBytes: number): string {
 export type ShowForLog = (text: string) => unknown;
 
 /**
- * Creates the function that redacts secrets and truncates long values (PA-135 to PA-137). A text that is not a JSON
- * object is truncated. The state is never shown: it may contain the whole request.
+ * Creates the function that redacts secrets and truncates long values (PA-135 to PA-137), wherever an answer has them. The
+ * state is never shown: it may contain the whole request.
  */
 export function createShowForLog(settings: SidebandSettings): ShowForLog {
-  const hidden = new Set([...settings.redact_headers, settings.secret_header_name].map((name) => name.toLowerCase()));
+  const names = [...settings.redact_headers, settings.secret_header_name].map((name) => name.toLowerCase());
+  const hidden = new Set(names);
+  const inText = valuesOf(names);
   const maxBytes = settings.debug_body_max_bytes;
 
-  function showMember(name: string, value: unknown): unknown {
-    if (name === "headers" && Array.isArray(value)) return value.map((entry) => redactHeaders(entry, hidden));
-    if (name === "extracted_headers") return redactHeaders(value, hidden);
+  function showMember(name: string, value: unknown, depth: number): unknown {
+    if (hidden.has(name.toLowerCase())) return redacted;
     if (name === "body" && typeof value === "string") return truncateText(value, maxBytes);
     if (name === "state") return `[opaque, ${Buffer.byteLength(JSON.stringify(value))} bytes]`;
     if (name === "mcp_tool_arguments") {
@@ -72,25 +73,32 @@ export function createShowForLog(settings: SidebandSettings): ShowForLog {
       const shown = truncateText(text, maxBytes);
       return shown === text ? value : shown;
     }
-    const isNested = name === "request" || name === "response" || name === "mcp";
-    return isNested && isObject(value) ? showObject(value) : value;
+    return show(value, depth + 1);
   }
 
-  function showObject(value: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, showMember(name, inner)]));
+  function show(value: unknown, depth: number): unknown {
+    if (depth > maxShownDepth) return "[nested too deep]";
+    if (Array.isArray(value)) return value.map((entry: unknown) => show(entry, depth + 1));
+    if (!isObject(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, showMember(name, inner, depth)]));
   }
 
   return (text) => {
     const value = parseJson(text);
-    return isObject(value) ? showObject(value) : truncateText(text, maxBytes);
+    return typeof value === "object" && value !== null
+      ? show(value, 0)
+      : truncateText(text.replaceAll(inText, `$1${redacted}`), maxBytes);
   };
 }
 
-function redactHeaders(headers: unknown, hidden: ReadonlySet<string>): unknown {
-  if (!isObject(headers)) return headers;
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name, hidden.has(name.toLowerCase()) ? redacted : value]),
-  );
+/** No payload nests deeper, and neither does an answer that can be used. */
+const maxShownDepth = 16;
+
+/** The values of headers in a text that is not JSON, such as a page that repeats the request. */
+function valuesOf(headers: readonly string[]): RegExp {
+  const names = headers.map((name) => name.replaceAll(/[$()*+./?[\\\]^{|}]/gu, String.raw`\$&`)).join("|");
+  const quoted = String.raw`\\*"(?:[^"\\]|\\.)*"?`;
+  return new RegExp(String.raw`((?<![\w-])(?:${names})\\*["']?\s*[:=]\s*)(?:${quoted}|[^\r\n"]*)`, "giu");
 }
 
 /** The metrics of the engine. */

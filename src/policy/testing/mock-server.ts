@@ -1,6 +1,7 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 
 /** Key and certificates for https, as PEM; with `requestCert` the mock asks for a client certificate. */
 export interface MockTlsOptions {
@@ -26,8 +27,8 @@ export async function startMockServer(
   { tls, port = 0 }: { readonly tls?: MockTlsOptions | undefined; readonly port?: number | undefined },
 ): Promise<ListeningMock> {
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
-    readText(request)
-      .then((text) => answer(request, response, text))
+    text(request)
+      .then((body) => answer(request, response, body))
       .catch((error: unknown) => onError(response, error));
   };
   const server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
@@ -48,12 +49,6 @@ export async function startMockServer(
       await closed.promise;
     },
   };
-}
-
-async function readText(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Sends a body, as JSON unless the headers say otherwise. */

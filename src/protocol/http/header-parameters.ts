@@ -26,24 +26,12 @@ const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const noParameters: ParsedHeaderParameters = { ok: true, parameters: [] };
 
 /** Keywords of JSON Schema (2020-12 and earlier) whose value is a schema or a list of schemas. */
-const schemaKeywords = new Set([
-  "additionalItems",
-  "additionalProperties",
-  "allOf",
-  "anyOf",
-  "contains",
-  "contentSchema",
-  "else",
-  "if",
-  "items",
-  "not",
-  "oneOf",
-  "prefixItems",
-  "propertyNames",
-  "then",
-  "unevaluatedItems",
-  "unevaluatedProperties",
-]);
+const schemaKeywords = new Set(
+  (
+    "additionalItems additionalProperties allOf anyOf contains contentSchema else if items not oneOf prefixItems " +
+    "propertyNames then unevaluatedItems unevaluatedProperties"
+  ).split(" "),
+);
 /** Keywords whose value contains named schemas, except `properties`, the only one that may lead to an annotation. */
 const schemaMapKeywords = new Set(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"]);
 
@@ -128,16 +116,13 @@ function innerSchemas({ pointer, path }: Visit, schema: Readonly<Record<string, 
   const inner: Visit[] = [];
   for (const [keyword, value] of Object.entries(schema)) {
     const at = `${pointer}${pointerStep(keyword)}`;
-    if (keyword === "properties" && isObject(value)) {
-      for (const [key, property] of Object.entries(value)) {
-        const inside = path === undefined ? undefined : [...path, key];
-        inner.push({ schema: property, pointer: `${at}${pointerStep(key)}`, path: inside });
-      }
-    } else if (schemaMapKeywords.has(keyword) && isObject(value)) {
+    const isMap = keyword === "properties" || schemaMapKeywords.has(keyword);
+    if (isMap && isObject(value)) {
       for (const [key, named] of Object.entries(value)) {
-        inner.push({ schema: named, pointer: `${at}${pointerStep(key)}`, path: undefined });
+        const inside = keyword === "properties" && path !== undefined ? [...path, key] : undefined;
+        inner.push({ schema: named, pointer: `${at}${pointerStep(key)}`, path: inside });
       }
-    } else if (schemaKeywords.has(keyword) || isMapKeyword(keyword)) {
+    } else if (isMap || schemaKeywords.has(keyword)) {
       const list: readonly unknown[] = Array.isArray(value) ? value : [value];
       for (const [index, one] of list.entries()) {
         inner.push({ schema: one, pointer: list === value ? `${at}/${index}` : at, path: undefined });
@@ -145,9 +130,4 @@ function innerSchemas({ pointer, path }: Visit, schema: Readonly<Record<string, 
     }
   }
   return inner;
-}
-
-/** Whether a keyword contains named schemas. */
-function isMapKeyword(keyword: string): boolean {
-  return keyword === "properties" || schemaMapKeywords.has(keyword);
 }

@@ -68,9 +68,12 @@ describe("the MCP context of a body", () => {
   });
 
   it("[PA-151] keeps the arguments as they were written", () => {
-    const text = '{ "b" : 9007199254740993, "a":1.0, "a": 1e2, "\\u0063": [ ] }';
-    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments": ${text} }}`;
-    expect(contextOf(body)).toMatchObject({ toolArguments: text });
+    const text = '{ "b" : 9007199254740993, "a":1.0, "A\\u0041": 1e2, "\\u0063": [ ] }';
+    const body = (given: string) =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments": ${given} }}`;
+    expect(contextOf(body(text))).toMatchObject({ toolArguments: text });
+    const twice = '{"a":1.0, "a": 1e2}';
+    expect(read(body(twice), { nonMcpJson: "allow" })).toMatchObject({ context: { toolArguments: twice } });
   });
 
   it("[PA-152] has the URI of a resource that is read", () => {
@@ -210,6 +213,7 @@ describe("bodies that could show the policy one thing and the server another", (
     ["arguments", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}'],
     ["jsonrpc", '{"jsonrpc":"2.0","id":1,"method":"tools/call","jsonrpc":"1.0"}'],
     ["name, behind others that do not matter", '{"jsonrpc":"2.0","id":1,"x":1,"x":2,"params":{"name":"a","name":"a"}}'],
+    ["member that is unknown", '{"jsonrpc":"2.0","id":1,"method":"tools/list","x":1,"X":2}'],
   ])("[PX-10] refuses a second %s and echoes the id", (_what, body) => {
     expect(read(body)).toMatchObject({ ...refused, response: { ...refused.response, id: { json: "1" } } });
   });
@@ -219,12 +223,41 @@ describe("bodies that could show the policy one thing and the server another", (
     expect(reading.kind === "ambiguous" && "id" in reading.response).toBe(false);
   });
 
-  it("[PA-147] ignores duplicates of other members, and bodies that are not JSON-RPC", () => {
-    const inside =
-      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2,"name":3,"name":4}}}';
-    expect(contextOf(inside)).toMatchObject({
-      toolName: "a",
-      toolArguments: '{"x":1,"x":2,"name":3,"name":4}',
+  const called = (given: string) =>
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":${given}}}`;
+
+  it.each([
+    ["an argument", '{"path":"/ok","path":"/etc/passwd"}'],
+    ["an argument in another letter case", '{"path":"/ok","Path":"/etc/passwd"}'],
+    ["an escaped argument", String.raw`{"path":"/ok","p\u0061th":"/etc/passwd"}`],
+    ["an argument with a long s", '{"users":[1],"user\u017F":[2]}'],
+    ["a member inside an argument", '{"filter":{"owner":"me","owner":"you"}}'],
+    ["a member of an element", '{"all":[{"id":1},{"id":2,"ID":3}]}'],
+    ["one of many arguments", `{${Array.from({ length: 40 }, (_, at) => `"k${at}":1`).join(",")},"K7":2}`],
+  ])("[PX-10] refuses a second %s, unless lenient readings are allowed", (_what, given) => {
+    expect(read(called(given))).toMatchObject({ ...refused, response: { ...refused.response, id: { json: "1" } } });
+    expect(read(called(given), { nonMcpJson: "allow" })).toMatchObject({ context: { toolArguments: given } });
+  });
+
+  it("[PX-10] takes the same name in different objects", () => {
+    const given = '{"id":1,"inner":{"id":2,"Inner":[{"id":3},{"id":4}]}}';
+    expect(contextOf(called(given))).toMatchObject({ toolArguments: given });
+  });
+
+  it.each([
+    ["the envelope", '{"__proto__":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}}'],
+    ["the method", '{"jsonrpc":"2.0","id":1,"__proto__":{"method":"tools/call","params":{"name":"a"}}}'],
+    ["the params", '{"jsonrpc":"2.0","id":1,"method":"tools/call","__proto__":{"params":{"name":"a"}}}'],
+    ["a name", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"__proto__":{"name":"a"}}}'],
+  ])("[PX-10] refuses %s in a prototype", (_what, body) => {
+    expect(read(body)).toMatchObject(refused);
+    expect(read(body, { nonMcpJson: "allow" }).kind).not.toBe("ambiguous");
+  });
+
+  it("[PA-147] ignores duplicates of other members where lenient readings are allowed, and bodies that are not JSON-RPC", () => {
+    const inside = called('{"x":1,"x":2,"name":3,"name":4}');
+    expect(read(inside, { nonMcpJson: "allow" })).toMatchObject({
+      context: { toolName: "a", toolArguments: '{"x":1,"x":2,"name":3,"name":4}' },
     });
     expect(read('{"method":"GET","method":"POST","params":{"name":1,"name":2}}')).toEqual(none);
     expect(read('{"jsonrpc":"1.0","method":"a","method":"b"}')).toEqual(none);

@@ -1,10 +1,12 @@
 import { isUtf8 } from "node:buffer";
 
-import { foldName } from "../json/folded-names.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
+import { findAmbiguousName, foldName } from "../json/folded-names.ts";
 import { type Outline, type Span, spanOf } from "../json/outline.ts";
 import {
   decodeString,
   elementsOf,
+  type Member,
   membersOf,
   memberSource,
   memberString,
@@ -49,7 +51,7 @@ export type ParsedMcpContext =
 /** What to read in a body, and what its headers say about it. */
 export interface McpContextOptions extends BodyHeaders {
   readonly enableMcp: boolean;
-  /** Whether to refuse a body that is not MCP by the letter, but that a lenient server could read as MCP. */
+  /** Whether to refuse a body that is not strictly MCP, but that a lenient server could read as MCP. */
   readonly nonMcpJson: "refuse" | "allow";
 }
 
@@ -59,7 +61,8 @@ const none: ParsedMcpContext = { kind: "none" };
  * Reads the MCP context of an HTTP body. It is more lenient than `parse`, because the body may not be MCP at all:
  * anything but JSON-RPC 2.0 with a recognized method has no context. Only bodies that policy and server could
  * understand differently are errors: batches, duplicate members and, with `refuse`, whatever common servers read and
- * this scanner does not (a byte order mark, other encodings, content codings, JSON5, names in another case).
+ * this scanner does not (a byte order mark, other encodings, content codings, JSON5, names in another case), and names
+ * that stand twice in any object of a request, arguments included.
  */
 export function mcpContextOf(body: Buffer | string, options: McpContextOptions): ParsedMcpContext {
   if (!options.enableMcp || body.length === 0) return none;
@@ -93,7 +96,10 @@ function readObject(source: ScannedJson & { readonly outline: Outline }, isStric
   if (problem !== undefined) return ambiguous(problem, idOf(source));
   if (memberString(source, "jsonrpc") !== "2.0") return none;
   const method = recognized(memberString(source, "method"));
-  return method === undefined ? none : { kind: "mcp", context: contextOf(source, method) };
+  if (method === undefined) return none;
+  const twin = isStrict ? findAmbiguousName(bytes, outline) : undefined;
+  if (twin !== undefined) return ambiguous(`member "${twin.name}" is there twice, letter case apart`, idOf(source));
+  return { kind: "mcp", context: contextOf(source, method) };
 }
 
 function recognized(name: string | undefined): RecognizedMethod | undefined {
@@ -112,12 +118,18 @@ function lenientReading({ bytes, outline }: { readonly bytes: Buffer; readonly o
 }
 
 /** An object as a server reads it for which neither letter case nor the version counts. */
-function readLeniently(bytes: Buffer, object: Span) {
+function readLeniently(bytes: Buffer, object: Span, isPrototype = false) {
   const methods: RecognizedMethod[] = [];
   let variant: string | undefined;
   let params: Span | undefined;
   let isVersionTwo = false;
   for (const { name, value } of membersOf(bytes, object)) {
+    if (name === prototypeName && bytes[value.start] === 0x7b) {
+      // A server that copies members into another object gets what is in here as if it were beside it.
+      variant ??= name;
+      if (!isPrototype) methods.push(...readLeniently(bytes, value, true).methods);
+      continue;
+    }
     const plain = plainName(name, envelopeNames);
     if (plain === undefined) continue;
     if (plain !== name) variant ??= name;
@@ -130,10 +142,13 @@ function readLeniently(bytes: Buffer, object: Span) {
   const names = new Set(methods.flatMap((method) => paramsOf[method] ?? []));
   if (params !== undefined && names.size > 0)
     for (const { name } of membersOf(bytes, params)) {
-      if ((plainName(name, names) ?? name) !== name) variant ??= name;
+      if (name === prototypeName || (plainName(name, names) ?? name) !== name) variant ??= name;
     }
   return { methods, variant, isVersionTwo };
 }
+
+/** The member that is an object's prototype once a program assigns it. */
+const prototypeName = "__proto__";
 
 const envelopeNames: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
 
@@ -147,7 +162,7 @@ const paramsOf: Readonly<Partial<Record<RecognizedMethod, readonly string[]>>> =
 /** The one of the names that a lenient reader takes this name for: letter case, hyphens and underscores do not count. */
 function plainName(name: string, names: ReadonlySet<string>): string | undefined {
   if (names.has(name)) return name;
-  const plain = foldName(name.normalize("NFKC").replaceAll(/[\s_-]/gu, "")).toLowerCase();
+  const plain = foldName(name.normalize("NFKC").replaceAll(/[\s_\p{Cf}-]/gu, "")).toLowerCase();
   return names.has(plain) ? plain : undefined;
 }
 
@@ -156,26 +171,17 @@ function stringAt(bytes: Buffer, { start, end }: Span): string | undefined {
 }
 
 function contextOf(source: ScannedJson, method: RecognizedMethod): McpContext {
-  const id = idText(source);
+  const isCall = method === "tools/call";
   return {
     method,
-    ...(id === undefined ? {} : { id }),
-    ...(method === "tools/call" ? toolMembers(source) : {}),
-    ...(method === "resources/read" ? optional("resourceUri", memberString(source, "params.uri")) : {}),
-    ...(method === "prompts/get" ? optional("promptName", memberString(source, "params.name")) : {}),
+    ...withoutUndefined({
+      id: idText(source),
+      toolName: isCall ? memberString(source, "params.name") : undefined,
+      toolArguments: isCall ? memberSource(source, "params.arguments") : undefined,
+      resourceUri: method === "resources/read" ? memberString(source, "params.uri") : undefined,
+      promptName: method === "prompts/get" ? memberString(source, "params.name") : undefined,
+    }),
   };
-}
-
-function toolMembers(source: ScannedJson): Partial<McpContext> {
-  return {
-    ...optional("toolName", memberString(source, "params.name")),
-    ...optional("toolArguments", memberSource(source, "params.arguments")),
-  };
-}
-
-function optional<Name extends string>(name: Name, value: string | undefined): { [Key in Name]?: string } {
-  // The computed key is exactly Name; TypeScript widens it to string.
-  return (value === undefined ? {} : { [name]: value }) as { [Key in Name]?: string };
 }
 
 function idText(source: ScannedJson): McpContext["id"] {
@@ -199,26 +205,22 @@ const decidingParams: ReadonlySet<string> = new Set(["name", "uri", "arguments"]
 
 /** The first duplicate of a deciding member, in the message or its params. */
 function duplicateMember(bytes: Buffer, object: Span): string | undefined {
-  const seen = new Set<string>();
-  let duplicate: string | undefined;
-  let isJsonRpc = false;
-  for (const { name, value } of membersOf(bytes, object)) {
-    if (decidingMembers.has(name)) {
-      if (seen.has(name)) duplicate ??= name;
-      seen.add(name);
-    }
-    // The server may read any of several versions.
-    if (name === "jsonrpc") isJsonRpc ||= stringAt(bytes, value) === "2.0";
-    if (name === "params" && bytes[value.start] === 0x7b) duplicate ??= duplicateParam(bytes, value);
-  }
-  return isJsonRpc ? duplicate : undefined;
+  const members = [...membersOf(bytes, object)];
+  // The server may read any of several versions.
+  const isJsonRpc = members.some(({ name, value }) => name === "jsonrpc" && stringAt(bytes, value) === "2.0");
+  if (!isJsonRpc) return undefined;
+  const params = members.filter(({ name, value }) => name === "params" && bytes[value.start] === 0x7b);
+  return (
+    firstRepeated(members, decidingMembers) ??
+    params.map(({ value }) => firstRepeated(membersOf(bytes, value), decidingParams)).find((name) => name !== undefined)
+  );
 }
 
-function duplicateParam(bytes: Buffer, params: Span): string | undefined {
+/** The first of the names that occurs a second time. */
+function firstRepeated(members: Iterable<Member>, names: ReadonlySet<string>): string | undefined {
   const seen = new Set<string>();
-  for (const { name } of membersOf(bytes, params)) {
-    if (!decidingParams.has(name)) continue;
-    if (seen.has(name)) return name;
+  for (const { name } of members) {
+    if (names.has(name) && seen.has(name)) return name;
     seen.add(name);
   }
   return undefined;
@@ -264,7 +266,7 @@ function isUtf8Type(type: string): boolean {
 
 /**
  * Whether a server may parse a body of this content type as JSON without looking at it: every type that has to do with
- * JSON, and what is no proper type. `application/json` counts anywhere in the value, because servers search for it.
+ * JSON, and malformed types. `application/json` counts anywhere in the value, because servers search for it.
  */
 function isJsonType(types: readonly string[]): boolean {
   const [type = ""] = types;
@@ -279,7 +281,7 @@ function mayBeReadAsJson(body: Buffer, headers: BodyHeaders): boolean {
   return isJsonType(headers.contentType ?? []) || couldBeJson(body);
 }
 
-/** How far to look for the beginning of a value; padding beyond this is no message that anybody sends. */
+/** How far to look for the beginning of a value; no real message has more padding. */
 const lookedAtBytes = 64 * 1024;
 
 /**

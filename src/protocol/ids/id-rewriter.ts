@@ -31,8 +31,8 @@ export type RestoreResult<Owner> =
 export interface ClientIdRewriter {
   /** Replaces the client's ids by ours. Responses to server requests stay unchanged. */
   rewrite(message: Message): RewriteResult;
-  /** Forgets this client and returns its requests in flight by the ids that the server knows. */
-  release(): readonly RequestId[];
+  /** Forgets this client and its requests in flight. */
+  release(): void;
 }
 
 /**
@@ -44,8 +44,6 @@ export interface IdRewriter<Owner> {
   join(owner: Owner): ClientIdRewriter;
   /** Finds the client of a message from the server and restores that client's ids. */
   restore(message: Message): RestoreResult<Owner>;
-  /** Forgets a request in flight by the id that the server knows; its response will be a stray. */
-  forget(id: RequestId): void;
   /** The number of requests in flight, and of finished requests whose task still runs. */
   readonly size: number;
 }
@@ -116,9 +114,7 @@ class ConnectionIds<Owner> implements IdRewriter<Owner> {
         return message.method === "notifications/cancelled" ? this.#cancel(client, message) : { ok: true, message };
       },
       release: () => {
-        const own = [...this.#forwarded.values()].filter((request) => request.client === client);
-        for (const request of own) this.#remove(request);
-        return own.filter(({ task }) => task === undefined).map(({ number }) => idFrom(number));
+        for (const request of this.#forwarded.values()) if (request.client === client) this.#remove(request);
       },
     };
     return client;
@@ -134,11 +130,6 @@ class ConnectionIds<Owner> implements IdRewriter<Owner> {
       case "request":
         return this.#restoreByTask(message);
     }
-  }
-
-  forget(id: RequestId): void {
-    const request = this.#forwarded.get(numberOf(id));
-    if (request !== undefined && request.task === undefined) this.#remove(request);
   }
 
   #forward(client: Client<Owner>, request: RequestMessage): RewriteResult {

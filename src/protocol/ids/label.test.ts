@@ -23,12 +23,17 @@ const anySubject: fc.Arbitrary<LabelSubject> = fc.oneof(
   fc.constantFrom("n:1.5", "n:-0.25", "n:1e-7.").map((key): LabelSubject => ({ kind: "id", key })),
   fc.bigInt().map((digits): LabelSubject => ({ kind: "id", key: `n:${digits}` })),
 );
-const anyParts: fc.Arbitrary<LabelParts> = fc.record({
-  session: anyText,
-  node: fc.nat(0xffffffff).map((value) => value.toString(16).padStart(8, "0")),
-  subject: anySubject,
-  counter: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
-});
+const anyCount = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER });
+const anyParts: fc.Arbitrary<LabelParts> = fc.record(
+  {
+    session: anyText,
+    node: fc.nat(0xffffffff).map((value) => value.toString(16).padStart(8, "0")),
+    subject: anySubject,
+    counter: anyCount,
+    caused: anyCount,
+  },
+  { requiredKeys: ["session", "node", "subject", "counter"] },
+);
 
 describe("labels", () => {
   it("[SC-036] are session, node, id and counter, with notif for notifications and raw for the rest", () => {
@@ -120,6 +125,10 @@ describe("labels", () => {
     [`s-${node}-raw-01`, "counter"],
     [`s-${node}-raw-1e3`, "counter"],
     [`s-${node}-raw-9007199254740992`, "counter"],
+    [`s-${node}-raw-1.`, "counter"],
+    [`s-${node}-raw-.1`, "counter"],
+    [`s-${node}-raw-1.0`, "counter"],
+    [`s-${node}-raw-1.2.3`, "counter"],
   ])("[SC-037] refuse %j for its %s", (label, part) => {
     expect(decodeLabel(label)).toMatchObject({ ok: false, part });
   });

@@ -6,7 +6,7 @@ export type LabelSubject =
   | { readonly kind: "notification" }
   | { readonly kind: "raw" };
 
-/** The four parts of a correlation label. */
+/** The parts of a correlation label. */
 export interface LabelParts {
   readonly session: string;
   /** Eight lower-case hex digits that name the process. */
@@ -14,16 +14,14 @@ export interface LabelParts {
   readonly subject: LabelSubject;
   /** Increases by one with each label of the process. */
   readonly counter: number;
+  /** Numbers the requests that the gateway sends because of this message, such as those to several servers. */
+  readonly caused?: number;
 }
 
 /** The parts of a label, or why the text is not a label. */
 export type LabelDecoding =
   | { readonly ok: true; readonly parts: LabelParts }
-  | {
-      readonly ok: false;
-      readonly part: "label" | "session" | "node" | "id" | "counter";
-      readonly message: string;
-    };
+  | { readonly ok: false; readonly part: "label" | "session" | "node" | "id" | "counter"; readonly message: string };
 
 /** Labels the messages that pass through this process. */
 export interface Labeler {
@@ -78,9 +76,16 @@ export function createLabeler({ node, redact = String }: LabelerOptions): Labele
  * Writes `{session}-{node}-{json_rpc_id}-{counter}`. A label has exactly three dashes: everything but letters, digits,
  * `_`, `.` and `~` is escaped as `%XX` for each UTF-8 byte, a lone surrogate as `%uXXXX`.
  * Ids start with their type, as in `n.7` and `s.abc`, so that none can look like `notif` or `raw`.
+ * The label of a request that a message caused ends in `.` and its number.
  */
-export function encodeLabel(parts: LabelParts): string {
-  return `${escapePart(parts.session)}-${parts.node}-${encodeSubject(parts.subject)}-${parts.counter}`;
+export function encodeLabel({ session, node, subject, counter, caused }: LabelParts): string {
+  const label = `${escapePart(session)}-${node}-${encodeSubject(subject)}-${counter}`;
+  return caused === undefined ? label : causedLabel(label, caused);
+}
+
+/** The label of a request that the gateway sends because of a message. */
+export function causedLabel(label: string, number: number): string {
+  return `${label}.${number}`;
 }
 
 /** Reads a label; fails for any text that `encodeLabel` would not write. */
@@ -101,11 +106,17 @@ export function decodeLabel(label: string): LabelDecoding {
   const about = decodeSubject(subject);
   if (about === undefined)
     return invalid("id", "the id must be notif, raw, n. with a number or s. with an escaped string");
-  const count = Number(counter);
-  if (!/^[1-9][0-9]*$/.test(counter) || !Number.isSafeInteger(count)) {
-    return invalid("counter", "the counter must be a positive integer");
+  const [count, caused, ...deeper] = counter.split(".").map(parseCount);
+  if (count === undefined || deeper.length > 0 || (caused === undefined && counter.includes("."))) {
+    return invalid("counter", "the counter must be a positive integer, or two with a dot between them");
   }
-  return { ok: true, parts: { session: sessionText, node, subject: about, counter: count } };
+  const parts = { session: sessionText, node, subject: about, counter: count };
+  return { ok: true, parts: caused === undefined ? parts : { ...parts, caused } };
+}
+
+function parseCount(text: string): number | undefined {
+  const count = Number(text);
+  return /^[1-9][0-9]*$/.test(text) && Number.isSafeInteger(count) ? count : undefined;
 }
 
 function encodeSubject(subject: LabelSubject): string {

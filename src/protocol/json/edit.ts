@@ -68,12 +68,13 @@ export type MemberChange = "keep" | "remove" | { readonly json: JsonText };
 /** A member to add. */
 export type AddedMember = readonly [name: string, json: JsonText];
 
-/** Changes the members of an object one by one, and puts new ones in front. */
+/** Changes the members of an object one by one, and adds new ones, which are read after the last change. */
 export function editObject(
   bytes: Buffer,
   object: Span,
   change: (name: string, value: Span) => MemberChange,
-  added: readonly AddedMember[] = [],
+  added: Iterable<AddedMember> = [],
+  position: "front" | "end" = "front",
 ): Buffer {
   const replacements: Replacement[] = [];
   const entries: Entry[] = [];
@@ -82,7 +83,7 @@ export function editObject(
     entries.push({ start, end: value.end, isRemoved: wanted === "remove" });
     if (typeof wanted === "object") replacements.push({ span: value, bytes: toBuffer(wanted.json) });
   }
-  replacements.push(...entryEdits(object, entries, added.map(memberText), "front"));
+  replacements.push(...entryEdits(object, entries, Array.from(added, memberText), position));
   return splice(bytes, object, replacements);
 }
 
@@ -91,23 +92,23 @@ export type MemberChanges = ReadonlyMap<string, JsonText | undefined>;
 
 /** Replaces members in place, removes them, or adds missing ones at the end. */
 export function changeMembers(bytes: Buffer, object: Span, changes: MemberChanges): Buffer {
-  const replacements: Replacement[] = [];
-  const entries: Entry[] = [];
-  const seen = new Set<string>();
-  for (const { name, start, value } of membersOf(bytes, object)) {
-    const json = changes.get(name);
+  const missing = new Map(changes);
+  const change = (name: string): MemberChange => {
+    if (!changes.has(name)) return "keep";
     // A lenient route may have let a duplicate name pass; a changed member comes out once.
-    const isRemoved = changes.has(name) && (json === undefined || seen.has(name));
-    entries.push({ start, end: value.end, isRemoved });
-    seen.add(name);
-    if (!isRemoved && json !== undefined) replacements.push({ span: value, bytes: toBuffer(json) });
+    const json = missing.get(name);
+    missing.delete(name);
+    return json === undefined ? "remove" : { json };
+  };
+  function* added(): Generator<AddedMember> {
+    for (const [name, json] of missing) if (json !== undefined) yield [name, json];
   }
-  const added: Buffer[] = [];
-  for (const [name, json] of changes) {
-    if (json !== undefined && !seen.has(name)) added.push(memberText([name, json]));
-  }
-  replacements.push(...entryEdits(object, entries, added, "end"));
-  return splice(bytes, object, replacements);
+  return editObject(bytes, object, change, added(), "end");
+}
+
+/** The text of an array of these values. */
+export function arrayText(values: readonly Buffer[]): Buffer {
+  return Buffer.concat([Buffer.from("["), joined(values), Buffer.from("]")]);
 }
 
 /** Whether an object has no members. */
@@ -183,14 +184,20 @@ export function planEdits(edits: readonly PointerEdit[]): EditPlan {
   for (const { pointer, action } of edits) {
     let at = root;
     for (const step of pointerSteps(pointer)) {
-      if (step === "*") at = at.any ??= emptyPlan();
-      else {
-        const below = at.named.get(step) ?? emptyPlan();
-        at.named.set(step, below);
-        at = below;
-      }
+      at = step === "*" ? (at.any ??= emptyPlan()) : namedBelow(at, step);
     }
     at.action = action;
+  }
+  return root;
+}
+
+/** The plan that removes what these paths name, as they are: `*` is a member like any other. */
+export function planRemovals(paths: Iterable<readonly (string | number)[]>): EditPlan {
+  const root = emptyPlan();
+  for (const path of paths) {
+    let at = root;
+    for (const step of path) at = namedBelow(at, String(step));
+    at.action = "remove";
   }
   return root;
 }
@@ -252,8 +259,8 @@ const arrayIndex = /^(?:0|[1-9]\d*)$/u;
 
 /**
  * Why the named steps of a plan do not fit an array. A name where an array has indexes is a problem for every action: the
- * members meant are probably inside the elements, and must not pass unchanged. Only to remove an element that an array
- * does not have is none.
+ * members meant are probably inside the elements, and must not pass unchanged. Removing an element
+ * that an array does not have is fine.
  */
 function arrayProblem({ named }: EditPlan, length: number): string | undefined {
   for (const [step, below] of named) {
@@ -281,6 +288,14 @@ function firstSet(plan: EditPlan): string | undefined {
     if (typeof below.action === "object" || firstSet(below) !== undefined) return name;
   }
   return undefined;
+}
+
+function namedBelow(plan: DraftPlan, step: string): DraftPlan {
+  const known = plan.named.get(step);
+  if (known !== undefined) return known;
+  const below = emptyPlan();
+  plan.named.set(step, below);
+  return below;
 }
 
 function emptyPlan(): DraftPlan {
@@ -396,9 +411,7 @@ function* entriesOf(
   if (bytes[container.start] === 0x7b) yield* membersOf(bytes, container);
   else {
     let index = 0;
-    for (const value of elementsOf(bytes, container)) {
-      yield { name: String(index++), start: value.start, value };
-    }
+    for (const value of elementsOf(bytes, container)) yield { name: String(index++), start: value.start, value };
   }
 }
 

@@ -1,4 +1,7 @@
-/** The members whose positions the scanner records, as `level.member`. To have another one recorded, add it here. */
+/**
+ * The members whose positions the scanner records, as `level.member`. To have another one recorded, add it at the end: those
+ * of a call and its answer come first, because the spans of a message end with the last member that it has.
+ */
 const memberNames = [
   "jsonrpc",
   "id",
@@ -7,9 +10,18 @@ const memberNames = [
   "result",
   "error",
   "params.name",
-  "params.uri",
   "params.arguments",
   "params._meta",
+  "result.content",
+  "result.isError",
+  "result.resultType",
+  "result.structuredContent",
+  "result._meta",
+  "params._meta.progressToken",
+  "params._meta.io.modelcontextprotocol/protocolVersion",
+  "params._meta.io.modelcontextprotocol/clientCapabilities",
+  "params._meta.io.modelcontextprotocol/clientInfo",
+  "params.uri",
   "params.requestId",
   "params.progressToken",
   "params.progress",
@@ -25,19 +37,12 @@ const memberNames = [
   "params.inputResponses",
   "params.inputRequests",
   "params.notifications",
-  "params._meta.progressToken",
-  "params._meta.io.modelcontextprotocol/protocolVersion",
-  "params._meta.io.modelcontextprotocol/clientCapabilities",
-  "params._meta.io.modelcontextprotocol/clientInfo",
   "params._meta.io.modelcontextprotocol/logLevel",
   "params._meta.io.modelcontextprotocol/subscriptionId",
   "params._meta.io.modelcontextprotocol/related-task",
   "params._meta.traceparent",
   "params._meta.tracestate",
   "params._meta.baggage",
-  "result._meta",
-  "result.resultType",
-  "result.isError",
   "result.requestState",
   "result.inputRequests",
   "result.taskId",
@@ -52,8 +57,6 @@ const memberNames = [
   "result.resources",
   "result.resourceTemplates",
   "result.nextCursor",
-  "result.content",
-  "result.structuredContent",
   "result.contents",
   "result.messages",
   "result.completion",
@@ -81,7 +84,7 @@ export interface Outline {
   readonly ok: true;
   readonly start: number;
   readonly end: number;
-  /** Start and end of each known member, or -1; read it with `spanOf`. */
+  /** Start and end of each known member, or -1, up to the last one that is there; read it with `spanOf`. */
   readonly spans: readonly number[];
   /** Offset of the first duplicate member name at any depth, or -1. */
   readonly duplicateAt: number;
@@ -96,15 +99,7 @@ export interface Outline {
 }
 
 /** The objects whose members the scanner records; 0 is any other place. */
-export const level = {
-  other: 0,
-  envelope: 1,
-  params: 2,
-  paramsMeta: 3,
-  result: 4,
-  resultMeta: 5,
-  error: 6,
-} as const;
+export const level = { other: 0, envelope: 1, params: 2, paramsMeta: 3, result: 4, resultMeta: 5, error: 6 } as const;
 export type Level = (typeof level)[keyof typeof level];
 
 const levelPrefixes: readonly (readonly [prefix: string, level: Level])[] = [
@@ -137,11 +132,9 @@ for (const [index, name] of memberNames.entries()) {
   (byFoldedText[at] ??= new Map()).set(foldCase(key), slot);
 }
 
-const noSpans: readonly number[] = memberNames.flatMap(() => [-1, -1]);
-
 /** A new table of spans, all absent. */
 export function emptySpans(): number[] {
-  return noSpans.slice();
+  return memberNames.flatMap(() => [-1, -1]);
 }
 
 /** The slot of a known member. */

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { scan } from "./scan.ts";
-import { elementsOf, membersOf } from "./read.ts";
+import { elementsOf, findMember, membersOf } from "./read.ts";
 
 /** Scans a text that must be JSON and gives its bytes and span. */
 function scanned(text: string) {
@@ -34,6 +34,30 @@ describe("walking over checked JSON", () => {
       ["", "null"],
     ]);
     expect(members("{ }")).toEqual([]);
+  });
+
+  it("finds the first member of a name in any spelling, as going through all of them does", () => {
+    const spelled = fc.constantFrom(
+      "name",
+      "n\\u0061me",
+      "nam",
+      "names",
+      "uri",
+      'n\\"ame',
+      "\\u006E\\u0061\\u006d\\u0065",
+      "",
+    );
+    const value = fc.constantFrom("1", '"name"', '{"name":"inner"}', '["name", "}"]');
+    const texts = fc
+      .array(fc.tuple(spelled, value), { maxLength: 5 })
+      .map((pairs) => ` { ${pairs.map(([name, json]) => `"${name}" :${json}`).join(" , ")}}`);
+    fc.assert(
+      fc.property(texts, (text) => {
+        const { bytes, outline } = scanned(text);
+        const first = [...membersOf(bytes, outline)].find(({ name }) => name === "name");
+        expect(findMember(bytes, outline, "name")).toEqual(first?.value);
+      }),
+    );
   });
 
   it("gives elements in order", () => {

@@ -121,6 +121,35 @@ export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void,
   }
 }
 
+/**
+ * The value of an object's first member of this name, which is ASCII without escapes; undefined if there is none. The scanner must have
+ * accepted the bytes. Needed by bench big: "a list of 10,000 tools"; `membersOf` takes several times as long for the first member.
+ */
+export function findMember(bytes: Buffer, object: Span, name: string): Span | undefined {
+  const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  let at = skipSpace(bytes, object.start + 1, object.end);
+  while (bytes[at] === 0x22) {
+    const behindName = scanString(bytes, at + 1, object.end, notes);
+    const colon = skipSpace(bytes, behindName, object.end);
+    const start = skipSpace(bytes, colon + 1, object.end);
+    const end = skipValue(bytes, start, object.end, notes);
+    if (isNamed(bytes, at, behindName, name)) return { start, end };
+    at = skipSpace(bytes, skipSpace(bytes, end, object.end) + 1, object.end);
+  }
+  return undefined;
+}
+
+/** Whether the JSON string between two offsets is this text, in whatever spelling. */
+function isNamed(bytes: Buffer, start: number, end: number, name: string): boolean {
+  const length = end - start - 2;
+  // An escape is longer than what it stands for.
+  if (length !== name.length) return length > name.length && decodeString(bytes, start, end) === name;
+  for (let index = 0; index < name.length; index++) {
+    if (bytes[start + 1 + index] !== name.charCodeAt(index)) return false;
+  }
+  return true;
+}
+
 /** The elements of an array in order. The scanner must have accepted the bytes. */
 export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, undefined> {
   const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
@@ -151,12 +180,11 @@ export function skipValue(bytes: Buffer, from: number, end: number, notes: Strin
   return end;
 }
 
+/** A scalar ends before a comma, a bracket or white space. */
 function skipScalar(bytes: Buffer, from: number, end: number): number {
-  let i = from;
-  while (i < end && !endsScalar(bytes[i] ?? 0)) i++;
-  return i;
-}
-
-function endsScalar(c: number): boolean {
-  return c === 0x2c || c === 0x7d || c === 0x5d || c <= 0x20;
+  for (let i = from; i < end; i++) {
+    const c = bytes[i] ?? 0;
+    if (c === 0x2c || c === 0x7d || c === 0x5d || c <= 0x20) return i;
+  }
+  return end;
 }

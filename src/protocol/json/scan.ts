@@ -63,7 +63,10 @@ class Scanner {
   bytes: Uint8Array = nothing;
   end = 0;
   maxDepth = 0;
-  spans: number[] = [];
+  /** Of the last message; the outline gets a copy of those up to `lastSlot`. */
+  readonly spans = emptySpans();
+  /** The last slot with a span. */
+  lastSlot = -1;
   readonly notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   readonly work: number[] = [];
   sets: Set<string>[] | undefined = undefined;
@@ -89,7 +92,7 @@ class Scanner {
       ok: true,
       start,
       end,
-      spans: this.spans,
+      spans: this.spans.slice(0, this.lastSlot + 2),
       duplicateAt: this.duplicateAt,
       duplicateId: this.duplicateId,
       caseVariantAt: this.caseVariantAt,
@@ -102,7 +105,8 @@ class Scanner {
     this.bytes = bytes;
     this.end = bytes.length;
     this.maxDepth = maxDepth;
-    this.spans = emptySpans();
+    this.spans.fill(-1, 0, this.lastSlot + 2);
+    this.lastSlot = -1;
     this.notes.quote = -1;
     this.notes.backslash = -1;
     this.notes.loneSurrogateAt = -1;
@@ -239,6 +243,7 @@ class Scanner {
       if (this.caseVariantAt < 0 && inside <= lastGuardedLevel) this.caseVariantAt = at;
       this.slot = -1;
     }
+    if (this.slot > this.lastSlot) this.lastSlot = this.slot;
     i = skipSpace(bytes, i, end);
     if (i >= end || bytes[i] !== 0x3a) return -1 - i;
     return skipSpace(bytes, i + 1, end);

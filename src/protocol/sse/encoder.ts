@@ -90,9 +90,7 @@ export function lineBounds(bytes: Buffer): number[] {
 }
 
 function withData(head: Buffer, data: Buffer): Buffer {
-  if (data.includes(LF) || data.includes(CR)) {
-    return Buffer.concat([head, encodeDataLines(data, lineFeed), lineFeed]);
-  }
+  if (data.includes(LF) || data.includes(CR)) return Buffer.concat([head, encodeDataLines(data, lineFeed), lineFeed]);
   const start = head.length + dataName.length;
   const bytes = Buffer.allocUnsafe(start + data.length + 2);
   bytes.set(head, 0);

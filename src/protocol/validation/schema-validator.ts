@@ -4,7 +4,7 @@ import type { Diagnostic } from "../diagnostics.ts";
 import { memberInteger, memberString, memberType, memberValue, pointerTo } from "../json/read.ts";
 import type { ErrorMessage, Message, ResultMessage } from "../message.ts";
 import { methodFacts } from "../methods.ts";
-import type { Revision } from "../revisions.ts";
+import { type Revision, revisionNames } from "../revisions.ts";
 import type { MessageSchemas } from "./schema/message-schemas.ts";
 
 /** Compares messages with the schema of one revision. */
@@ -204,4 +204,32 @@ function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
 
 function step(key: PropertyKey): string | number {
   return typeof key === "number" ? key : String(key);
+}
+
+/** The schemas of all revisions, which are loaded when a route first needs them. */
+interface LoadedSchemas {
+  /** Undefined until they are loaded. */
+  readonly loaded: ReadonlyMap<Revision, SchemaValidator> | undefined;
+  /** Rejects where they cannot be loaded: then no message passes unchecked. */
+  readonly loading: Promise<unknown>;
+}
+
+let shared: LoadedSchemas | undefined;
+
+/** Loads the schemas of all revisions, once for all routes. */
+export function loadSchemas(): LoadedSchemas {
+  if (shared !== undefined) return shared;
+  let loaded: LoadedSchemas["loaded"];
+  const loading = Promise.all(revisionNames.map(loadSchemaValidator)).then((validators) => {
+    loaded = new Map(validators.map((validator) => [validator.revision, validator]));
+  });
+  // Messages that wait for it are told; without any, nobody has to be.
+  loading.catch(() => {});
+  shared = {
+    get loaded() {
+      return loaded;
+    },
+    loading,
+  };
+  return shared;
 }

@@ -40,12 +40,8 @@ export function checkAnswer(message: ResultMessage | ErrorMessage, state: Answer
     return [createDiagnostic("response.unaddressed", "the error has no id: its request was unreadable")];
   }
   const id = message.id.json;
-  if (state === "answered") {
-    return [createDiagnostic("response.duplicate", `the request ${id} was already answered`)];
-  }
-  if (state === "given-up") {
-    return [createDiagnostic("response.late", `the request ${id} was cancelled or timed out`)];
-  }
+  if (state === "answered") return [createDiagnostic("response.duplicate", `the request ${id} was already answered`)];
+  if (state === "given-up") return [createDiagnostic("response.late", `the request ${id} was cancelled or timed out`)];
   return state === "none" ? [createDiagnostic("response.orphan", `there is no request ${id}`)] : none;
 }
 
@@ -54,12 +50,8 @@ export function checkProgress(
   message: NotificationMessage,
   token: { readonly isKnown: boolean; readonly hasEnded: boolean; readonly last: number | undefined },
 ): readonly Diagnostic[] {
-  if (!token.isKnown) {
-    return [createDiagnostic("progress.unknown-token", "no request has this token")];
-  }
-  if (token.hasEnded) {
-    return [createDiagnostic("progress.after-end", "the request has ended")];
-  }
+  if (!token.isKnown) return [createDiagnostic("progress.unknown-token", "no request has this token")];
+  if (token.hasEnded) return [createDiagnostic("progress.after-end", "the request has ended")];
   const source = memberType(message, "params.progress") === "number" ? memberSource(message, "params.progress") : "";
   const value = source === undefined || source === "" ? undefined : Number(source);
   if (value === undefined || token.last === undefined || value > token.last) return none;
@@ -95,9 +87,7 @@ export function checkCapability(
 ): readonly Diagnostic[] {
   const capability = methodFacts(message.method)?.capability;
   if (capability === undefined || !isDeclarable(capability, revision)) return none;
-  const required = requiredClientCapabilities(message.method, memberValue(message, "params")) ?? {
-    [capability]: {},
-  };
+  const required = requiredClientCapabilities(message.method, memberValue(message, "params")) ?? { [capability]: {} };
   return missing(
     "capability.missing",
     required,

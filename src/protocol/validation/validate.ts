@@ -108,12 +108,8 @@ function findingsAt(level: ValidationLevel, message: Message, context: Validatio
 function checkDirection(message: Message, revision: Revision | "unknown", direction: Direction): readonly Diagnostic[] {
   if (revision === "unknown" || revisions[revision].serverRequests) return none;
   const isResponse = message.kind === "result" || message.kind === "error";
-  if (isResponse && direction === "client-to-server") {
-    return [diagnosticTable["direction.response"]];
-  }
-  if (message.kind === "request" && direction === "server-to-client") {
-    return [diagnosticTable["direction.request"]];
-  }
+  if (isResponse && direction === "client-to-server") return [diagnosticTable["direction.response"]];
+  if (message.kind === "request" && direction === "server-to-client") return [diagnosticTable["direction.request"]];
   return none;
 }
 

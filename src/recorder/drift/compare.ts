@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 
-import { hiddenCharacter } from "./hidden-characters.ts";
-import { isObject } from "../../lib/is-object.ts";
+import { GatewayError } from "../../errors.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type ListKind, listMethods, listShapeOf } from "../../protocol/lists.ts";
 import type { FilterCondition } from "../contract.ts";
 import type { RecordedCall } from "../replay/recorded-call.ts";
-import { GatewayError } from "../../errors.ts";
 
 /** How serious a change is. */
 export type DriftSeverity = "info" | "warn" | "critical";
@@ -126,27 +126,13 @@ export interface Definition {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template" | "server";
+export type DefinitionKind = ListKind | "server";
 
 /** Hashes of a definition's fields. */
 export type Fingerprints = Readonly<Record<string, string>>;
 
-/** Where a list has its entries, and what names them. */
-export interface ListShape {
-  readonly member: string;
-  readonly key: string;
-  readonly kind: DefinitionKind;
-}
-
-const listShapes: Readonly<Record<string, ListShape>> = {
-  "tools/list": { member: "tools", key: "name", kind: "tool" },
-  "prompts/list": { member: "prompts", key: "name", kind: "prompt" },
-  "resources/list": { member: "resources", key: "uri", kind: "resource" },
-  "resources/templates/list": { member: "resourceTemplates", key: "uriTemplate", kind: "resource-template" },
-};
-
 /** The methods whose results have definitions. */
-export const definingMethods: readonly string[] = [...Object.keys(listShapes), "initialize", "server/discover"];
+export const definingMethods: readonly string[] = [...listMethods, "initialize", "server/discover"];
 
 /** Finds the recorded answers that hold definitions. */
 export const definingExchanges: FilterCondition = {
@@ -161,11 +147,6 @@ const annotationDefaults = {
   idempotentHint: false,
   openWorldHint: true,
 };
-
-/** Where the result of a list method has its entries, and which member names them. */
-export function listShapeOf(method: string): ListShape | undefined {
-  return Object.hasOwn(listShapes, method) ? listShapes[method] : undefined;
-}
 
 /** The definitions in the result of a method. */
 export function definitionsIn(method: string, result: unknown): readonly Definition[] {
@@ -325,3 +306,9 @@ export function withApproved(
   }
   return { ...lock, routes: { ...lock.routes, [route]: own } };
 }
+
+/**
+ * A character that can hide or reorder text: controls, zero-width, bidirectional, tag and filler characters, and selectors
+ * of variants, which can carry any bytes. Tabs, line feeds and the selector of coloured emoji are too common to say anything.
+ */
+export const hiddenCharacter = /(?!\t|\n|\uFE0F)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;

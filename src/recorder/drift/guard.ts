@@ -1,7 +1,8 @@
 import { type Action, block, modify, proceed } from "../../core/interceptors/action.ts";
 import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../core/interceptors/interceptor.ts";
-import type { Exchange } from "../../core/exchange.ts";
+import { configuredRoute, type Exchange } from "../../core/exchange.ts";
 import { memberValue } from "../../protocol/json/read.ts";
+import { listShapeOf, type ListShape } from "../../protocol/lists.ts";
 import {
   type Definition,
   definingMethods,
@@ -11,9 +12,7 @@ import {
   definitionsIn,
   type Drift,
   driftOfDefinition,
-  type ListShape,
   lockedServer,
-  listShapeOf,
 } from "./compare.ts";
 
 /** What to do with drifted definitions: log them, hide them from lists, or also refuse their calls. */
@@ -28,12 +27,13 @@ export interface DriftGuardOptions {
   readonly onDrift: (route: string, drift: Drift) => void;
 }
 
-/** What a server offers, in its own words: clients may see another name, and what overrides say. */
+/** What a server offers, as it names and describes it: clients may see another name, and what overrides say. */
 function offeredBy(
-  { tracking, principal, route }: Exchange,
+  { tracking, principal, route: name }: Exchange,
   entry: unknown,
   { kind, key }: ListShape,
 ): { readonly server: string; readonly definition: Definition | undefined; readonly isOverridden: boolean } {
+  const route = configuredRoute(name);
   const shown = definitionOf(entry, kind, key);
   const target = shown && tracking.entryTarget?.(principal, kind, shown.name);
   if (shown === undefined || target === undefined) return { server: route, definition: shown, isOverridden: false };
@@ -45,7 +45,7 @@ function offeredBy(
 
 /** An override was written for the definition before: approving the change takes a look at both. */
 function aboutOverride(drift: Drift): Drift {
-  const reasons = [...drift.reasons, "an override is written for the definition before"];
+  const reasons = [...drift.reasons, "an override was written for the previous definition"];
   return { ...drift, severity: drift.severity === "info" ? "warn" : drift.severity, reasons };
 }
 
@@ -73,8 +73,9 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
   }
 
   /** Whether the lock names the route, or a server behind it. */
-  function isGuarded({ route, tracking }: Exchange): boolean {
+  function isGuarded({ route: name, tracking }: Exchange): boolean {
     const { routes } = lock();
+    const route = configuredRoute(name);
     if (routes[route] !== undefined || tracking.entryTarget === undefined) return routes[route] !== undefined;
     return Object.keys(routes).some((server) => server.startsWith(`${route}/`));
   }
@@ -110,7 +111,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
   function asked({ exchange, message, metadata }: MessageView): Action {
     const kind = calls[message.method ?? ""];
     const { upstream } = exchange.tracking;
-    const server = lockedServer(exchange.route, upstream?.member);
+    const server = lockedServer(configuredRoute(exchange.route), upstream?.member);
     const approved = lock().routes[server];
     const name = upstream?.name ?? metadata.target?.name;
     if (mode !== "block" || kind === undefined || approved === undefined || name === undefined) return proceed();

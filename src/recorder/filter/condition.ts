@@ -1,6 +1,6 @@
-import { RE2JS } from "re2js";
-
 import type { ExchangeRecord, FilterCondition, Frame } from "../contract.ts";
+import { re2 } from "../../lib/lazy-modules.ts";
+import { createFoldedGlobTest } from "../../lib/text/glob.ts";
 
 /** The bodies of an exchange. */
 export interface ExchangeBodies {
@@ -47,14 +47,15 @@ export function createConditionMatcher(condition: FilterCondition): ConditionMat
     }
     case "like": {
       const { field } = condition;
-      const form = likeRegExp(condition.pattern);
+      const fits = createFoldedGlobTest(condition.pattern);
       return (exchange) => {
         const value = exchange[field];
-        return value !== undefined && form.test(value);
+        return value !== undefined && fits(value);
       };
     }
     case "pattern": {
       const { field } = condition;
+      const { RE2JS } = re2();
       const form = RE2JS.compile(condition.pattern, RE2JS.CASE_INSENSITIVE);
       return (exchange) => {
         const value = exchange[field];
@@ -90,12 +91,6 @@ function createNumberMatcher({ field, is, value }: Extract<FilterCondition, { ty
     const other = exchange[field];
     return other !== undefined && compare[is](other);
   };
-}
-
-/** Lazy wildcards keep the time linear in practice. */
-function likeRegExp(pattern: string): RegExp {
-  const parts = pattern.split(/\*+/u).map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));
-  return new RegExp(`^${parts.join("[^]*?")}$`, "i");
 }
 
 const word = /[\p{L}\p{N}]+/gu;

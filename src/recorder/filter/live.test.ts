@@ -34,6 +34,20 @@ describe("a filter for messages on their way", () => {
     expect(matches(filter)).toEqual(expected);
   });
 
+  it("takes what is meant for a route as meant for its views", () => {
+    const inView = InspectedMessage.of(exchangeWith(request, { route: "files/readers" }));
+    const live = (filter: string): boolean => {
+      const made = createLiveFilter(filter);
+      return made.ok && made.matches(inView);
+    };
+    expect(["route:files tool:delete_*", "route:files/readers", "route:readers", "route:file"].map(live)).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+
   it.each([
     "dur:>1s",
     "server:>1s",

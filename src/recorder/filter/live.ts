@@ -1,3 +1,4 @@
+import { configuredRoute } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { messageBytes } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
@@ -44,7 +45,13 @@ export function createLiveFilter(source: string): LiveFilter {
   const matcher = createConditionMatcher(parsed.condition);
   return {
     ok: true,
-    matches: (message) => matcher(toRecord(message), () => bodiesOf(message)),
+    matches: (message) => {
+      const record = toRecord(message);
+      const bodies = (): ExchangeBodies => bodiesOf(message);
+      // What is meant for a route is meant for its views.
+      const route = configuredRoute(record.route);
+      return matcher(record, bodies) || (route !== record.route && matcher({ ...record, route }, bodies));
+    },
   };
 }
 

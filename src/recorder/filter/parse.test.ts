@@ -103,7 +103,8 @@ describe("filters", () => {
 
   it.each([
     ["tool:", /^0: `tool:` needs a value/u],
-    ["toool:add", /^0: unknown term `toool:`/u],
+    ["toool:add", /^0: unknown term `toool:`; did you mean `tool:`\? quote a text that has a colon$/u],
+    ["nothing-like:it", /^0: unknown term `nothing-like:`; the terms are .*; quote a text that has a colon$/u],
     ["tool:a (denied", /^7: no closing parenthesis/u],
     ["tool:a )", /^7: no matching opening/u],
     ["tool:a |", /^8: expected a term/u],

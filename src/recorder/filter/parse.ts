@@ -1,3 +1,4 @@
+import { closestName } from "../../lib/closest-name.ts";
 import { decodeLabel } from "../../protocol/ids/label.ts";
 import type { FilterCondition } from "../contract.ts";
 import {
@@ -128,8 +129,10 @@ class FilterParser {
   }
 
   #word({ text, at }: Token): FilterCondition {
-    if (decodeLabel(text).ok) return { type: "is", field: "id", value: text };
     const colon = text.indexOf(":");
+    // Where several gateways share sessions, the id of an event goes on after the label.
+    const label = colon === -1 ? text : text.slice(0, colon);
+    if (decodeLabel(label).ok) return { type: "is", field: "id", value: label };
     if (colon === -1) {
       const word = text.toLowerCase();
       const known = Object.hasOwn(keywords, word) ? keywords[word] : undefined;
@@ -138,8 +141,10 @@ class FilterParser {
     const name = text.slice(0, colon).toLowerCase();
     const term = Object.hasOwn(terms, name) ? terms[name] : undefined;
     if (term === undefined) {
-      const names = Object.keys(terms).join(", ");
-      const message = `unknown term \`${name}:\`; the terms are ${names}; quote a text that has a colon`;
+      const meant = closestName(name, Object.keys(terms));
+      const hint =
+        meant === undefined ? `the terms are ${Object.keys(terms).join(", ")}` : `did you mean \`${meant}:\`?`;
+      const message = `unknown term \`${name}:\`; ${hint}${meant === undefined ? ";" : ""} quote a text that has a colon`;
       throw new FilterSyntaxError(message, at);
     }
     const rest = text.slice(colon + 1);

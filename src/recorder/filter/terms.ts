@@ -1,7 +1,6 @@
-import { RE2JS } from "re2js";
-
 import { failedOutcomes } from "../../core/outcomes.ts";
-import { principalNamePattern } from "../../core/principal-name.ts";
+import { re2 } from "../../lib/lazy-modules.ts";
+import { principalNamePattern } from "../../core/exchange.ts";
 import {
   exchangeKinds,
   exchangeStatuses,
@@ -10,6 +9,7 @@ import {
   type NumberField,
 } from "../contract.ts";
 import type { TextField, TextScope } from "../contract.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 /** The value of a term: a bare word, a quoted text, or a pattern between slashes. */
 export interface TermValue {
@@ -211,9 +211,9 @@ function timeTerm(is: ">=" | "<", example: string): Term {
 function compare(field: TextField, { form, text }: TermValue): FilterCondition {
   if (form === "pattern") {
     try {
-      RE2JS.compile(text);
+      re2().RE2JS.compile(text);
     } catch (error) {
-      throw new TermError(`has an invalid pattern: ${error instanceof Error ? error.message : String(error)}`);
+      throw new TermError(`has an invalid pattern: ${thrownMessage(error)}`);
     }
     return { type: "pattern", field, pattern: text };
   }

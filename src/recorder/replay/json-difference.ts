@@ -1,3 +1,4 @@
+import { pointerSteps, pointerTo } from "../../protocol/json/read.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
 
@@ -27,12 +28,12 @@ export function jsonDifferences(
   { ignore = [], sharesPlaceholders = false, limit = 1000 }: DifferenceOptions = {},
 ): readonly JsonDifference[] {
   const found: JsonDifference[] = [];
-  const ignored = ignore.map((pointer) => pointer.split("/").slice(1).map(unescape));
+  const ignored = ignore.map(pointerSteps);
 
   function compare(a: unknown, b: unknown, path: readonly string[]): void {
     if (found.length >= limit || ignored.some((pattern) => covers(pattern, path))) return;
     if (isRedacted(a) || isRedacted(b)) {
-      if (a !== b || !sharesPlaceholders) found.push({ path: pointerOf(path), type: "unknown", before: a, after: b });
+      if (a !== b || !sharesPlaceholders) found.push({ path: pointerTo(path), type: "unknown", before: a, after: b });
       return;
     }
     if (Array.isArray(a) && Array.isArray(b)) {
@@ -48,7 +49,7 @@ export function jsonDifferences(
       return;
     }
     if (canonicalText(a) !== canonicalText(b))
-      found.push({ path: pointerOf(path), type: "changed", before: a, after: b });
+      found.push({ path: pointerTo(path), type: "changed", before: a, after: b });
   }
 
   function member(hasA: boolean, a: unknown, hasB: boolean, b: unknown, path: readonly string[]): void {
@@ -56,8 +57,8 @@ export function jsonDifferences(
     else if (found.length < limit && !ignored.some((pattern) => covers(pattern, path)))
       found.push(
         hasA
-          ? { path: pointerOf(path), type: "removed", before: a }
-          : { path: pointerOf(path), type: "added", after: b },
+          ? { path: pointerTo(path), type: "removed", before: a }
+          : { path: pointerTo(path), type: "added", after: b },
       );
   }
 
@@ -95,12 +96,4 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
 
 function covers(pattern: readonly string[], path: readonly string[]): boolean {
   return pattern.length <= path.length && pattern.every((part, index) => part === "*" || part === path[index]);
-}
-
-function pointerOf(path: readonly string[]): string {
-  return path.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-}
-
-function unescape(part: string): string {
-  return part.replaceAll("~1", "/").replaceAll("~0", "~");
 }

@@ -5,7 +5,7 @@ import type { MemberName } from "../../protocol/json/outline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import { idFrom, messageBytes, type Message, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import { parseText } from "../../protocol/parse.ts";
+import { parseSingle } from "../../protocol/parse.ts";
 import { isModernRevision, negotiateRevision, newestModern, revisionNames } from "../../protocol/revisions.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { describeDifference } from "./json-difference.ts";
@@ -283,8 +283,7 @@ function inferCapabilities(calls: readonly RecordedCall[]): JsonMembers {
 
 /** Parses a recorded message; undefined if it is not one. */
 export function recordedMessage(body: string): Message | undefined {
-  const outcome = parseText(body, { revision: "unknown", mode: "observe" });
-  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return parseSingle(body, { revision: "unknown", mode: "observe" });
 }
 
 /** A recorded answer with the id of another request; every other byte stays (SC-070). */

@@ -10,19 +10,10 @@ import {
   fieldsIn,
   type OwnFields,
 } from "../exchange-fields.ts";
-import {
-  type CompleteExchange,
-  type ContextReader,
-  createContextReader,
-  formatContext,
-  type FramePack,
-  maxPackSpan,
-  packFrames,
-  readPackIds,
-  unpackFrames,
-} from "../pack.ts";
+import { type FramePack, maxPackSpan, packFrames, readPackIds, unpackFrames } from "../pack.ts";
+import { type ContextReader, createContextReader, formatContext } from "../pack-context.ts";
 import { type BlockIndexWriter, compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
-import { ownColumns, packColumns, pushExchange, pushPack, toColumn } from "./schema.ts";
+import { ownColumns, type OwnRow, packColumns, pushExchange, pushPack, toColumn } from "./schema.ts";
 import { framesAt, packsBetween } from "./find-exchanges.ts";
 import {
   captureStride,
@@ -119,7 +110,7 @@ export function createAppender(database: SqlDatabase): Appender {
       const context = storedContexts.get(exchange) ?? "";
       const shared = { caller: exchange, context, outcome: exchange };
       const numbers = dimensions.find(shared) ?? (await dimensions.write(batch.inside, shared));
-      addExchange(batch, rows, exchange, numbers, blockIndex);
+      addExchange(batch, rows, exchange.seq, exchange, numbers, blockIndex);
       if (rows.isFull) await rows.write();
     }
     await rows.write();
@@ -143,6 +134,7 @@ export function createAppender(database: SqlDatabase): Appender {
       exchangeRows: createRowInserter(inside, "exchange", ownColumns),
       changed: new Set(),
     };
+    const known: KnownOutcomes = new Map();
     let frames = 0;
     for (const pack of fresh) {
       frames += pack.count;
@@ -150,10 +142,13 @@ export function createAppender(database: SqlDatabase): Appender {
       if (complete === undefined || !isNew) await addPartial(batch, pack);
       else {
         // The whole exchange is in this pack, so it is stored without unpacking it.
+        const { at, durationMs, upstreamMs, requestBytes, answerBytes, outcome } = complete;
         const context = dimensions.isRepeatedContext(pack.context) ? pack.context : "";
-        const shared = { caller: readContext(pack.context), context, outcome: complete.outcome };
-        const numbers = dimensions.find(shared) ?? (await dimensions.write(inside, shared));
-        addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), numbers, blockIndex);
+        const shared = { caller: readContext(pack.context), context, outcome };
+        const numbers = dimensions.find(shared, known) ?? (await dimensions.write(inside, shared));
+        const { exchange: id, id: rpcId } = readPackIds(pack.content);
+        const own = { at, id, operation: id, rpcId, durationMs, upstreamMs, requestBytes, answerBytes };
+        addExchange(batch, batch.exchangeRows, pack.first, own, numbers, blockIndex);
         addPack(batch, pack, toPosition(capture.number, pack.first), context);
       }
       if (batch.exchangeRows.isFull) await batch.exchangeRows.write();
@@ -190,21 +185,6 @@ export function createAppender(database: SqlDatabase): Appender {
     forget: (capture) => {
       open.delete(capture);
     },
-  };
-}
-
-/** The own fields of an exchange that is complete in one pack. */
-function ownFieldsOf(
-  pack: FramePack,
-  { outcome: _outcome, ...numbers }: CompleteExchange,
-): OwnFields & Pick<ExchangeRecord, "seq"> {
-  const { exchange, id } = readPackIds(pack.content);
-  return {
-    ...numbers,
-    seq: pack.first,
-    id: exchange,
-    operation: exchange,
-    ...(id === undefined ? undefined : { rpcId: id }),
   };
 }
 
@@ -250,11 +230,12 @@ async function resume(
 function addExchange(
   { capture }: Batch,
   rows: RowInserter,
-  exchange: OwnFields & Pick<ExchangeRecord, "seq">,
+  seq: number,
+  exchange: OwnRow & Pick<OwnFields, "at" | "id">,
   { caller, outcome }: DimensionNumbers,
   blockIndex: BlockIndexWriter,
 ): void {
-  const position = toPosition(capture.number, exchange.seq);
+  const position = toPosition(capture.number, seq);
   blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
   pushExchange(rows.row(), exchange, position, caller, outcome);
 }
@@ -295,10 +276,16 @@ interface ExchangeDimensions {
 /** The numbers of those rows. */
 type DimensionNumbers = Readonly<Record<DimensionTable, number>>;
 
+/**
+ * The numbers of outcomes that do not change any more. Complete exchanges of a batch share a few objects, which are found
+ * quicker than equal ones.
+ */
+type KnownOutcomes = Map<ExchangeOutcome, number>;
+
 /** Writes rows that many exchanges share once, and caches their numbers. */
 interface DimensionRows {
-  /** The numbers of rows that were written before; undefined if one was not. */
-  find(dimensions: ExchangeDimensions): DimensionNumbers | undefined;
+  /** The numbers of rows that were written before; undefined if one was not. Adds to what is known of a batch. */
+  find(dimensions: ExchangeDimensions, known?: KnownOutcomes): DimensionNumbers | undefined;
   /** Writes the rows that are missing. */
   write(inside: SqlDatabase, dimensions: ExchangeDimensions): Promise<DimensionNumbers>;
   /** Whether a context came before, so that it is worth storing with its caller. */
@@ -360,10 +347,11 @@ function createDimensionRows(): DimensionRows {
       seenContexts.add(context);
       return false;
     },
-    find: ({ caller, context, outcome }) => {
+    find: ({ caller, context, outcome }, known) => {
       const callerNumber = callers.get(callerKey(caller, context));
-      const outcomeNumber = outcomes.get(outcome);
+      const outcomeNumber = known?.get(outcome) ?? outcomes.get(outcome);
       if (callerNumber === undefined || outcomeNumber === undefined) return undefined;
+      known?.set(outcome, outcomeNumber);
       return { caller: callerNumber, outcome: outcomeNumber };
     },
     write: async (inside, { caller, context, outcome }) => ({

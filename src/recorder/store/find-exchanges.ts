@@ -1,6 +1,7 @@
 import type { ExchangeRecord, FilterCondition, Frame } from "../contract.ts";
 import { bodiesOf, createConditionMatcher, readsBodies, type ExchangeBodies } from "../filter/condition.ts";
-import { createContextReader, unpackFrames, type ContextReader, type FramePack } from "../pack.ts";
+import { unpackFrames, type FramePack } from "../pack.ts";
+import { createContextReader, type ContextReader } from "../pack-context.ts";
 import { candidateRanges, type SearchOrder, type SearchPlace } from "./candidate-ranges.ts";
 import { packSelection, packSource, toExchange, toPack } from "./schema.ts";
 import { toSql } from "./condition-sql.ts";

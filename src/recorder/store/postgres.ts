@@ -2,7 +2,7 @@ import type * as Driver from "pg";
 import type { Pool, PoolClient } from "pg";
 
 import { GatewayError } from "../../errors.ts";
-import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
+import { type ColumnValue, type SqlDatabase, type SqlRow, storeError } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";
 import type { RecordReader, RecordStore } from "./store-contract.ts";
@@ -49,7 +49,7 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
       const result = await client.query<Record<string, ColumnValue>>(numbered(sql), [...values]);
       return { rows: result.rows, count: result.rowCount ?? 0 };
     } catch (error) {
-      throw postgresError(location, error);
+      throw storeError(location, error);
     }
   }
 
@@ -69,7 +69,7 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
       try {
         client = await pool.connect();
       } catch (error) {
-        throw postgresError(location, error);
+        throw storeError(location, error);
       }
       let broken: Error | undefined;
       try {
@@ -133,9 +133,4 @@ function locationOf(url: string): string {
   } catch {
     return "the PostgreSQL database";
   }
-}
-
-function postgresError(location: string, cause: unknown): GatewayError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new GatewayError("store_failed", `cannot use the recordings in ${location}: ${reason}`, { cause });
 }

@@ -1,3 +1,5 @@
+import { GatewayError } from "../../errors.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 /** The value of a column. */
 export type ColumnValue = string | number | Uint8Array | null;
 
@@ -98,4 +100,10 @@ function statement(table: string, columns: readonly string[], suffix: string, ro
 function insertOf(table: string, columns: readonly string[], suffix: string, rows: number): string {
   const row = `(${columns.map(() => "?").join(", ")})`;
   return `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${Array.from({ length: rows }, () => row).join(", ")}${suffix}`;
+}
+
+/** The error of a database that cannot be used. */
+export function storeError(location: string, cause: unknown): GatewayError {
+  const text = `cannot use the recordings in ${location}: ${thrownMessage(cause)}`;
+  return new GatewayError("store_failed", text, { cause });
 }

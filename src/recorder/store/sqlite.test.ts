@@ -77,7 +77,10 @@ describe("a SQLite file", () => {
 
   it("[SC-090] that is full stores nothing of a batch, and works again once there is room", async () => {
     const file = newFile();
-    await using store = await openSqliteStore({ file, maxPages: 60 }, options);
+    await (await openSqliteStore({ file }, options)).close();
+    const database = openSqlite({ file });
+    await database.run("PRAGMA max_page_count = 30");
+    await using store = createSqlStore(database, options);
     const big = (id: string, seq: number) => callFrames({ id, seq, at: seq, answer: "x".repeat(100_000) });
     await store.append({ capture: captureRecord("c1"), frames: big("a", 0) });
     await expect(store.append({ capture: captureRecord("c1"), frames: big("b", 10) })).rejects.toMatchObject({

@@ -1,14 +1,14 @@
-import { closeSync, existsSync, openSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
 import { makePrivate } from "../../lib/keys/private-file.ts";
-import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
+import { type ColumnValue, type SqlDatabase, type SqlRow, storeError } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";
 import type { RecordReader, RecordStore } from "./store-contract.ts";
-import { Database } from "../../lib/sqlite.ts";
+import { openDatabase } from "../../lib/lazy-modules.ts";
 
 /** Opens a SQLite file to write to, and creates it if needed. */
 export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, deps: ReaderDeps): Promise<RecordStore> {
@@ -26,7 +26,7 @@ export interface SqliteOptions {
   readonly file: string;
   /** Nothing is written, not even the tables. */
   readonly readOnly?: boolean;
-  /** Maximum size in pages of 4 KiB, to test a full disk. */
+  /** Maximum size in pages of 16 KiB, to test a full disk. */
   readonly maxPages?: number;
   /** Whether commits survive a power loss; they then wait for the disk. */
   readonly isDurable?: boolean;
@@ -36,8 +36,12 @@ export interface SqliteOptions {
 
 const defaultMaxWalBytes = 268_435_456;
 
+/** Four times the usual: each page costs four system calls on its way into the log and from there into the file. */
+const pageBytes = 16_384;
 /** Pages freed per step: 8 MB, about 50 ms. */
-const vacuumPages = 2000;
+const vacuumPages = 500;
+/** Pages in the write-ahead log after which they are copied into the file. */
+const checkpointPages = 500;
 
 /** Opens a SQLite file, which only its owner can read. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
@@ -60,7 +64,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     try {
       return Promise.resolve(work());
     } catch (error) {
-      return Promise.reject(sqliteError(file, error));
+      return Promise.reject(storeError(file, error));
     }
   }
 
@@ -80,6 +84,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   let walIdentity: string | undefined;
   let isFileGone = false;
   let isGone = false;
+  const isEmptied = (): boolean => identity !== undefined && identityOf(file) === identity && statSync(file).size === 0;
 
   /** Throws if the open files are not those at their paths: what is written then, nobody can read. */
   function checkFiles(): void {
@@ -87,7 +92,8 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     const wal = identityOf(walFile);
     // It exists from the first write on, as long as this connection is open.
     walIdentity ??= wal;
-    isFileGone ||= identityOf(file) !== identity;
+    // Rotation of logs empties files that are open; from the beginning on, this one has a page.
+    isFileGone ||= identityOf(file) !== identity || isEmptied();
     isGone ||= isFileGone || wal !== walIdentity;
     if (isGone) throw new StoreGoneError(file, isFileGone);
   }
@@ -95,7 +101,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   /** Throws if a reader keeps the write-ahead log from being emptied. */
   function checkWal(): void {
     if (walBytes() <= maxWalBytes) return;
-    checkpoint();
+    emptyLog(database);
     const bytes = walBytes();
     if (bytes <= maxWalBytes) return;
     throw new Error(
@@ -105,23 +111,13 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
 
   const walBytes = (): number => statSync(walFile, { throwIfNoEntry: false })?.size ?? 0;
 
-  /** Empties the write-ahead log, without waiting for readers. */
-  function checkpoint(): void {
-    database.exec("PRAGMA busy_timeout = 0");
-    try {
-      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-    } finally {
-      database.exec("PRAGMA busy_timeout = 5000");
-    }
-  }
-
   const pragma = (name: string): number => Number(Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0]);
 
   if (!readOnly) {
     // In WAL mode a killed process neither corrupts the file nor loses a commit (sqlite.org/wal.html).
-    database.exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;");
+    database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;`);
     database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
-    database.exec("PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = 2000;");
+    database.exec(`PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = ${checkpointPages};`);
     identity = identityOf(file);
     if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
   }
@@ -166,14 +162,16 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
           }),
         );
       }
-      await inTurn(() => attempt(checkpoint));
+      await inTurn(() => attempt(() => emptyLog(database)));
     },
     check: () => attempt(checkFiles),
     close: async () => {
       await queue;
       if (!database.isOpen) return;
+      // A new store could not be opened over half of this one.
+      if (isEmptied()) for (const path of [file, walFile, `${file}-shm`]) rmSync(path, { force: true });
       // SQLite itself does not do this for a file that was moved, which then lacks what stands in the log.
-      if (isGone) await attempt(checkpoint).catch(() => {});
+      else if (isGone) await attempt(() => emptyLog(database)).catch(() => {});
       statements.clear();
       database.close();
     },
@@ -188,9 +186,9 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
       closeSync(openSync(file, "a", 0o600));
       makePrivate([file, `${file}-wal`, `${file}-shm`]);
     }
-    return new Database(file, { readOnly, timeout: 5000 });
+    return openDatabase(file, { readOnly, timeout: 5000 });
   } catch (error) {
-    throw sqliteError(file, error);
+    throw storeError(file, error);
   }
 }
 
@@ -205,13 +203,18 @@ export class StoreGoneError extends Error {
   }
 }
 
+/** Empties the write-ahead log, without waiting for readers. */
+function emptyLog(database: DatabaseSync): void {
+  database.exec("PRAGMA busy_timeout = 0");
+  try {
+    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } finally {
+    database.exec("PRAGMA busy_timeout = 5000");
+  }
+}
+
 /** Device and inode of a file; undefined if there is none. */
 function identityOf(file: string): string | undefined {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? undefined : `${found.dev} ${found.ino}`;
-}
-
-function sqliteError(file: string, cause: unknown): GatewayError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return new GatewayError("store_failed", `cannot use the recordings in ${file}: ${reason}`, { cause });
 }

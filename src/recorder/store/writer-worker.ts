@@ -75,7 +75,7 @@ export function serveWriter(
     await end(store);
   }
 
-  /** A file that is gone can still be read through its open connection. */
+  /** A deleted file can still be read through its open connection. */
   async function framesIn(store: RecordStore): Promise<number> {
     return capture === undefined ? 0 : store.storedFrames(capture).catch(() => 0);
   }

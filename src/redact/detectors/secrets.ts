@@ -1,7 +1,19 @@
 import { createDetector, type Detector, type Detection, type DetectorPattern } from "./detector.ts";
 
+/**
+ * A pattern with what may be before it besides the beginning of a word: an escape that ends in a letter or digit, as in
+ * `url%3Ftoken%3Dghp_…`, which may be encoded several times, and in `\nghp_…`, where JSON is a text within JSON.
+ */
+function escapable(pattern: DetectorPattern): DetectorPattern {
+  const { source, flags } = pattern.form;
+  const form = source.replace(/^\(\?<!(\\w|\[\\w-\])\)/u, String.raw`(?:(?<!$1)|(?<=${escapes}))`);
+  return { ...pattern, form: new RegExp(form, flags) };
+}
+
+const escapes = String.raw`%(?:25){0,3}[\dA-Fa-f]{2}|\\(?:[bfnrt]|u[\dA-Fa-f]{4}|x[\dA-Fa-f]{2})`;
+
 /** Keys and tokens with a known prefix. */
-export const secretPatterns: readonly DetectorPattern[] = [
+const tokenPatterns: readonly DetectorPattern[] = [
   { kind: "aws-access-key", form: /(?<![\w-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
   { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
   { kind: "github-token", hint: "github_pat_", form: /(?<!\w)github_pat_\w{22,255}/gu },
@@ -23,6 +35,10 @@ export const secretPatterns: readonly DetectorPattern[] = [
     hint: "eyJ",
     form: /(?<![\w-])eyJ[\w-]{10,8192}\.eyJ[\w-]{10,8192}\.[\w-]{0,8192}/gu,
   },
+];
+
+export const secretPatterns: readonly DetectorPattern[] = [
+  ...tokenPatterns.map(escapable),
   {
     kind: "url-signature",
     hint: "=",
@@ -32,6 +48,11 @@ export const secretPatterns: readonly DetectorPattern[] = [
     kind: "command-line-password",
     hint: "-u",
     form: /(?<=(?:^|\s)(?:-u|--user)[ =]["']?)[^\s"':]{1,128}:[^\s"']{1,256}/gu,
+  },
+  {
+    kind: "url-password",
+    hint: "%",
+    form: /(?<=%3A%2F%2F)[^\s%/:@]{0,128}%3A[^\s"'/:@&]{1,256}?(?=%40)/giu,
   },
   { kind: "url-password", hint: "://", form: /:\/\/[^\s/:@]{0,128}:[^\s/@]{1,256}@/gu },
 ];

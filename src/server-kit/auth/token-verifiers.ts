@@ -57,7 +57,7 @@ export interface ApiKeyVerifierOptions {
  * Verifies API keys that `headgate key` has made.
  *
  * @example
- * const auth = { authenticator: apiKeyVerifier({ keys: { ci: { hash: process.env.CI_KEY_HASH, scopes: ["notes"] } } }) };
+ * const auth = { authenticator: apiKeyVerifier({ keys: { ci: { hash: process.env.CI_KEY_HASH ?? "", scopes: ["notes"] } } }) };
  */
 export function apiKeyVerifier({ keys, header }: ApiKeyVerifierOptions): Authenticator {
   const entries = Object.entries(keys).map(([name, { hash, scopes = [], labels = {}, expiresAt }]) => {

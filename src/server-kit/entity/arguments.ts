@@ -4,7 +4,7 @@ import { type FieldIssue, invalidArguments } from "./failure.ts";
 import { type EntityModel, isWritable, type OperationName } from "./entity.ts";
 import { type Field, jsonSchemaOf } from "./fields.ts";
 import { isObject } from "../../lib/is-object.ts";
-import type { JsonObject, JsonValue } from "../stores/store.ts";
+import { isStorable, type JsonObject, type JsonValue, notStorable } from "../stores/store.ts";
 import { filterSchema } from "./filter.ts";
 
 /** The fields that a call may send. */
@@ -46,6 +46,11 @@ export function readFields(
     if (isPartial && value === undefined) continue;
     if (isPartial && value === null && field.optional && !field.nullable) {
       read.set(field.name, undefined);
+      continue;
+    }
+    if (!isStorable(value)) {
+      // Before the schema, which may not survive deep nesting.
+      issues.push({ path: join(at, field.name), message: notStorable });
       continue;
     }
     const parsed = field.schema.safeParse(value);
@@ -96,9 +101,7 @@ export function readInteger(
 ): number | undefined {
   const value = given[name];
   if (value === undefined) return undefined;
-  if (typeof value === "number" && Number.isInteger(value) && value >= bounds.min && value <= bounds.max) {
-    return value;
-  }
+  if (typeof value === "number" && Number.isInteger(value) && value >= bounds.min && value <= bounds.max) return value;
   issues.push({ path: join(at, name), message: `expected an integer from ${bounds.min} to ${bounds.max}` });
   return undefined;
 }
@@ -147,10 +150,7 @@ export function inputSchemaOf(entity: EntityModel, operation: OperationName, max
       return {
         ...object({
           pageSize: { type: "integer", minimum: 1, maximum: maxPageSize, default: Math.min(50, maxPageSize) },
-          cursor: {
-            type: "string",
-            description: "nextCursor of the page before, with the same filter and sort.",
-          },
+          cursor: { type: "string", description: "nextCursor of the page before, with the same filter and sort." },
           sort: {
             type: "array",
             maxItems: 3,
@@ -182,14 +182,7 @@ export function inputSchemaOf(entity: EntityModel, operation: OperationName, max
       return many(fieldsSchema(updateFields(entity), { ...key, ...version }, [entity.key.name]));
     case "DeleteMany":
       return object(
-        {
-          ids: {
-            type: "array",
-            minItems: 1,
-            maxItems: maxBatchRecords,
-            items: withoutDefault(entity.key.json),
-          },
-        },
+        { ids: { type: "array", minItems: 1, maxItems: maxBatchRecords, items: withoutDefault(entity.key.json) } },
         ["ids"],
       );
     case "DeleteWhere":
@@ -214,11 +207,7 @@ export function outputSchemaOf(entity: EntityModel, operation: OperationName): O
   switch (operation) {
     case "List":
       return shape(
-        z.strictObject({
-          items,
-          nextCursor: z.string().optional(),
-          total: z.int().nonnegative().optional(),
-        }),
+        z.strictObject({ items, nextCursor: z.string().optional(), total: z.int().nonnegative().optional() }),
       );
     case "CreateMany":
     case "UpdateMany":
@@ -265,12 +254,7 @@ function many(item: JsonObject): JsonObject {
 }
 
 function object(properties: Readonly<Record<string, JsonValue>>, required: readonly string[] = []): JsonObject {
-  return {
-    type: "object",
-    properties,
-    ...(required.length === 0 ? {} : { required }),
-    additionalProperties: false,
-  };
+  return { type: "object", properties, ...(required.length === 0 ? {} : { required }), additionalProperties: false };
 }
 
 function withoutDefault(schema: JsonObject): JsonObject {

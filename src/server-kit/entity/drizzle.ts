@@ -129,11 +129,7 @@ function codecOf({ columnType, dataType, mode }: DrizzleColumn): Omit<ColumnMapp
       return { encode: (value) => value };
     case "PgTimestamp":
       // The database stores microseconds, JavaScript only milliseconds: an unchanged row would look changed.
-      return {
-        encode: (value) => value,
-        decode: toIso,
-        compared: (column) => `date_trunc('milliseconds', ${column})`,
-      };
+      return { encode: (value) => value, decode: toIso, compared: (column) => `date_trunc('milliseconds', ${column})` };
     default:
       return dataType === "date" ? { encode: (value) => value, decode: toIso } : {};
   }

@@ -1,4 +1,5 @@
 import { GatewayError } from "../../errors.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 
 /** The stable codes of failed calls, with their status over REST; tools return `isError` (KO-022). */
 export const failureStatus = {
@@ -45,11 +46,9 @@ export function kitFailure(
   extras: { readonly issues?: readonly FieldIssue[]; readonly cause?: unknown } = {},
 ): GatewayError {
   const { issues, cause } = extras;
-  const failure: Failure = { code, message, ...(issues === undefined ? {} : { issues }) };
-  return new GatewayError(code === "store_failed" ? "store_failed" : "invalid_params", message, {
-    details: { failure },
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const failure: Failure = { code, message, ...withoutUndefined({ issues }) };
+  const kind = code === "store_failed" ? "store_failed" : "invalid_params";
+  return new GatewayError(kind, message, { details: { failure }, ...withoutUndefined({ cause }) });
 }
 
 /** The failure of an error that `kitFailure` created; undefined for any other error. */

@@ -2,6 +2,7 @@ import { z } from "zod";
 
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 import {
   type FieldKind,
   isScalar,
@@ -51,10 +52,9 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output", place: s
     const { $schema: _, "~standard": __, ...json } = z.toJSONSchema(schema, { io });
     return compactSchema(JSON.parse(JSON.stringify(json)) as JsonObject);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
     throw new GatewayError(
       "config_invalid",
-      `${place}: JSON cannot carry this type (${reason}); use z.iso.datetime() for dates and strings for big numbers`,
+      `${place}: JSON cannot carry this type (${thrownMessage(error)}); use z.iso.datetime() for dates and strings for big numbers`,
       { cause: error },
     );
   }

@@ -3,6 +3,7 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { FieldIssue } from "./failure.ts";
 import type { Field } from "./fields.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import {
   isScalar,
   type JsonObject,
@@ -79,10 +80,7 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
     if (name === "and" || name === "or") {
       if (!Array.isArray(test)) return fail(place, "expected an array of filters");
       if (test.length === 0) emptyGroups++;
-      return {
-        kind: name,
-        parts: test.map((part, index) => group(part, `${place}.${index}`, depth + 1)),
-      };
+      return { kind: name, parts: test.map((part, index) => group(part, `${place}.${index}`, depth + 1)) };
     }
     const field = byName.get(name);
     if (field === undefined) return fail(place, "not a filterable field");
@@ -175,11 +173,7 @@ export function filterSchema(fields: readonly Field[]): FilterSchema {
 }
 
 function testSchema(field: Field): JsonObject {
-  const value: JsonObject = {
-    type: field.kind,
-    ...(field.format === undefined ? {} : { format: field.format }),
-    ...(field.choices === undefined ? {} : { enum: field.choices }),
-  };
+  const value: JsonObject = { type: field.kind, ...withoutUndefined({ format: field.format, enum: field.choices }) };
   const isOrdered = field.kind !== "boolean" && field.choices === undefined;
   const tests = {
     eq: value,
@@ -224,24 +218,21 @@ export interface CursorScope {
 }
 
 /** Writes and reads cursors: the sort values of a page's last record, signed for one list (KO-014). */
-export interface Cursors {
-  write(scope: CursorScope, position: readonly (Scalar | null)[]): string;
-  /** The position, or undefined if the text is not a cursor of this list. */
-  read(scope: CursorScope, cursor: string): readonly (Scalar | null)[] | undefined;
-}
+export type Cursors = ReturnType<typeof createCursors>;
 
 const macBytes = 16;
 
 /** Creates cursors signed with a secret, which all servers behind one address share. */
-export function createCursors(secret: string | Uint8Array): Cursors {
+export function createCursors(secret: string | Uint8Array) {
   const sign = (scope: CursorScope, body: string): Buffer =>
     createHmac("sha256", secret).update(digestOf(scope)).update("\n").update(body).digest().subarray(0, macBytes);
   return {
-    write: (scope, position) => {
+    write: (scope: CursorScope, position: readonly (Scalar | null)[]): string => {
       const body = Buffer.from(JSON.stringify(position)).toString("base64url");
       return `${body}.${sign(scope, body).toString("base64url")}`;
     },
-    read: (scope, cursor) => {
+    /** The position, or undefined if the text is not a cursor of this list. */
+    read: (scope: CursorScope, cursor: string): readonly (Scalar | null)[] | undefined => {
       const [body, mac, ...rest] = cursor.split(".");
       if (body === undefined || mac === undefined || rest.length > 0) return undefined;
       const given = Buffer.from(mac, "base64url");

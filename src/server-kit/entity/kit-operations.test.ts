@@ -7,6 +7,7 @@ import { connectInMemory, createTestKit, type TestKit } from "../../../test/supp
 import { defineEntity, operationNames } from "./entity.ts";
 import { kitFailure } from "./failure.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { sqliteStore } from "../stores/sqlite.ts";
 
 const Site = defineEntity(
   "Site",
@@ -299,5 +300,61 @@ describe("operations of an entity", () => {
     expect(error).toBe("the store did not answer; try again later");
     expect(code).toBe("store_failed");
     expect(facts).toEqual([["Site_List", "store_failed"]]);
+  });
+});
+
+describe("values that nest", () => {
+  const Tree = defineEntity("Tree", z.object({ id: z.string(), leaves: z.json() }), { operations: operationNames });
+  const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+  const members = (depth: number) => `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+
+  it.each([
+    ["memory", memoryStore],
+    ["SQLite", sqliteStore],
+  ])("can be read, changed and removed as deep as they can be stored, in %s", async (_name, open) => {
+    await using kit = await createTestKit({ entities: [Tree], store: open() });
+    const send = async (method: string, path: string, body: string) =>
+      kit.fetch(
+        new Request(`http://localhost/api/Tree${path}`, {
+          method,
+          headers: { "content-type": "application/json" },
+          ...(method === "GET" || method === "DELETE" ? {} : { body }),
+        }),
+      );
+    for (const write of [nested, members]) {
+      for (const depth of [1, 100, 101, 1000, 5000, 20_000, 500_000]) {
+        const created = await send("POST", "", `{"id":"t","leaves":${write(depth)}}`);
+        expect([depth, created.status]).toEqual([depth, depth <= 100 ? 201 : 400]);
+        expect((await send("GET", "", "")).status).toBe(200);
+        if (depth > 100) continue;
+        expect((await send("PATCH", "/t", `{"leaves":${write(depth + 1 > 100 ? depth : depth + 1)}}`)).status).toBe(
+          200,
+        );
+        expect((await send("DELETE", "/t", "")).status).toBe(200);
+      }
+    }
+  });
+
+  it("name a field that is too deep, wherever the value comes from", async () => {
+    await using kit = await createTestKit({ entities: [Tree] });
+    const leaves: unknown = JSON.parse(nested(50_000));
+    // The types say that it is JSON, and it is.
+    const record = { id: "t", leaves } as { id: string; leaves: string };
+    await expect(kit.records(Tree).create(record)).rejects.toThrow("leaves: must not contain NUL");
+  });
+});
+
+describe("a record that one call names twice", () => {
+  it.each([
+    ["Site_UpdateMany", { items: [{ id: "a", name: "one" }, { id: "b" }, { id: "a", name: "two" }] }, "items.2"],
+    ["Site_DeleteMany", { ids: ["a", "a"] }, "ids.1"],
+  ])("is refused by %s, and nothing changes", async (name, given, path) => {
+    await using kit = await createSiteKit();
+    const client = await connectInMemory(kit);
+    for (const id of ["a", "b"]) await client.callTool({ name: "Site_Create", arguments: { id, name: "old" } });
+    const answer = await client.callTool({ name, arguments: given });
+    expect(answer).toMatchObject({ isError: true });
+    expect(JSON.stringify(answer.content)).toContain(`${path}: names the same record again`);
+    expect((await kit.records(Site).list()).map((site) => site.name)).toEqual(["old", "old"]);
   });
 });

@@ -81,16 +81,24 @@ export async function runOperation(
     }
     case "UpdateMany": {
       const requests = readArguments((issues) =>
-        readItems(given, "items", issues, (item, at) => readUpdate(entity, item, issues, at)),
+        each(
+          readItems(given, "items", issues, (item, at) => readUpdate(entity, item, issues, at)),
+          "items",
+          issues,
+        ),
       );
       return { items: (await records.update(requests, caller)).map(shown) };
     }
     case "DeleteMany": {
       const requests = readArguments((issues) =>
-        readItems(given, "ids", issues, (id, at) => ({
-          key: readKey(entity, { [entity.key.name]: id }, issues, at),
-          expectedVersion: undefined,
-        })),
+        each(
+          readItems(given, "ids", issues, (id, at) => ({
+            key: readKey(entity, { [entity.key.name]: id }, issues, at),
+            expectedVersion: undefined,
+          })),
+          "ids",
+          issues,
+        ),
       );
       await records.remove(requests, caller);
       return { deleted: requests.length };
@@ -106,9 +114,7 @@ function readList(entity: EntityModel, given: unknown, maxPageSize: number): Lis
   return readArguments((issues) => {
     const members = readObject(given, ["pageSize", "cursor", "sort", "filter", "includeTotal"], issues);
     const { cursor, includeTotal, filter } = members;
-    if (cursor !== undefined && typeof cursor !== "string") {
-      issues.push({ path: "cursor", message: "expected string" });
-    }
+    if (cursor !== undefined && typeof cursor !== "string") issues.push({ path: "cursor", message: "expected string" });
     if (includeTotal !== undefined && typeof includeTotal !== "boolean") {
       issues.push({ path: "includeTotal", message: "expected boolean" });
     }
@@ -181,10 +187,7 @@ function readUpdate(entity: EntityModel, given: unknown, issues: FieldIssue[], a
 
 function readRemoval(entity: EntityModel, given: unknown, issues: FieldIssue[]): Omit<UpdateRequest, "given"> {
   const members = readObject(given, [entity.key.name, ...versionArgument(entity)], issues);
-  return {
-    key: readKey(entity, members, issues),
-    expectedVersion: readVersion(entity, members, issues, ""),
-  };
+  return { key: readKey(entity, members, issues), expectedVersion: readVersion(entity, members, issues, "") };
 }
 
 function readVersion(
@@ -213,4 +216,19 @@ function readItems<Item>(
   }
   issues.push({ path: name, message: `expected an array of 1 to ${maxBatchRecords}` });
   return [];
+}
+
+/** The changes of several records, each of which may be named once. */
+function each<Item extends { readonly key: JsonValue }>(
+  items: readonly Item[],
+  name: string,
+  issues: FieldIssue[],
+): readonly Item[] {
+  const seen = new Set<JsonValue>();
+  for (const [index, { key }] of items.entries()) {
+    if (seen.has(key) && key !== null)
+      issues.push({ path: `${name}.${index}`, message: "names the same record again" });
+    seen.add(key);
+  }
+  return items;
 }

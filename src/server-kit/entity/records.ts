@@ -1,4 +1,5 @@
 import type { Clock, Principal } from "../../core/exchange.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import {
   allRows,
@@ -20,6 +21,7 @@ import { type Cursors, parseEntityFilter } from "./filter.ts";
 import { type EntityModel, type FieldGenerator, isWritable } from "./entity.ts";
 import { invalidArguments, kitFailure, notFound } from "./failure.ts";
 import { defaultOf } from "./fields.ts";
+import type { Turns } from "./turns.ts";
 
 /** The caller of an operation. */
 export interface RecordContext {
@@ -36,6 +38,8 @@ export interface RecordDeps {
   readonly cursors: Cursors;
   readonly clock: Clock;
   readonly newUuid: () => string;
+  /** Repeats changes that have lost against another writer. */
+  readonly turns: Turns;
   /** Runs what follows a stored change; inside a transaction it waits for the commit. Default: at once. */
   readonly afterCommit?: (run: () => Promise<void>) => Promise<void>;
 }
@@ -79,8 +83,9 @@ export interface Records {
   defaults(): Row;
 }
 
-// An update is repeated when another writer was faster; after this many times it is a conflict.
-const maxAttempts = 5;
+// An update is repeated when another writer was faster; after this many times it is a conflict. Writers of this process
+// repeat in turns, so this is about those of others and about changes that have not lost yet.
+export const maxAttempts = 20;
 
 /** The table of an entity, as stores see it. */
 export function tableOf(entity: EntityModel): EntityTable {
@@ -95,11 +100,80 @@ export function tableOf(entity: EntityModel): EntityTable {
   };
 }
 
+/** Makes the changes of an entity, again where another writer was faster, and calls the hooks that follow them. */
+function createWriter(entity: EntityModel, deps: RecordDeps) {
+  const { store } = deps;
+  const table = tableOf(entity);
+
+  async function insert(created: readonly Row[], caller: RecordContext): Promise<void> {
+    if (created.length > 0 && !(await tryApply(created.map((row) => ({ kind: "insert", table, row })))))
+      throw changedMeanwhile(entity);
+    for (const row of created) await notify("create", row, caller);
+  }
+
+  /** Repeats a change until no other writer was faster; `attempt` answers nothing when one was. */
+  async function insist<Result>(attempt: () => Promise<Result | undefined>): Promise<Result> {
+    const first = await attempt();
+    if (first !== undefined) return first;
+    return deps.turns(entity.name, async () => {
+      for (let count = 2; count <= maxAttempts; count++) {
+        const repeated = await attempt();
+        if (repeated !== undefined) return repeated;
+      }
+      throw changedMeanwhile(entity);
+    });
+  }
+
+  /** Removes what is found. */
+  async function removeAll(search: () => Promise<readonly Row[]>, caller: RecordContext): Promise<readonly Row[]> {
+    const removed = await insist(async () => {
+      const doomed = await search();
+      for (const row of doomed) await entity.options.hooks?.beforeDelete?.(row, caller);
+      caller.signal.throwIfAborted();
+      const isDone =
+        doomed.length === 0 || (await tryApply(doomed.map((expected) => ({ kind: "remove", table, expected }))));
+      return isDone ? doomed : undefined;
+    });
+    for (const row of removed) await notify("delete", row, caller);
+    return removed;
+  }
+
+  /** Changes what is read. */
+  async function replaceAll(
+    prepare: () => Promise<readonly { readonly expected: Row; readonly row: Row }[]>,
+    caller: RecordContext,
+  ): Promise<readonly Row[]> {
+    const replaced = await insist(async () => {
+      const prepared = await prepare();
+      caller.signal.throwIfAborted();
+      const isDone = await tryApply(prepared.map((one) => ({ kind: "replace", table, ...one })));
+      return isDone ? prepared.map(({ row }) => row) : undefined;
+    });
+    for (const row of replaced) await notify("update", row, caller);
+    return replaced;
+  }
+
+  /** Whether the changes were made; not if another writer was faster. */
+  async function tryApply(changes: readonly RowChange[]): Promise<boolean> {
+    const applied = await store.apply(changes);
+    if (!applied.ok && applied.problem === "duplicate") throw duplicate(entity);
+    return applied.ok;
+  }
+
+  const notify = async (operation: "create" | "update" | "delete", row: Row, caller: RecordContext): Promise<void> => {
+    const run = async (): Promise<void> => notifyHook(entity, operation, row, caller);
+    await (deps.afterCommit === undefined ? run() : deps.afterCommit(run));
+  };
+
+  return { insert, removeAll, replaceAll, notify };
+}
+
 /** The records of an entity in a store. */
 export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
   const { store, cursors } = deps;
   const table = tableOf(entity);
   const rows = createRowBuilder(entity, deps);
+  const { insert, removeAll, replaceAll, notify } = createWriter(entity, deps);
   const keySort: readonly SortKey[] = [{ field: entity.key.name, descending: false }];
 
   const first = async (where: RowCondition): Promise<Row | undefined> =>
@@ -110,47 +184,6 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
     if (row === undefined) throw notFound(entity.name);
     return row;
   }
-
-  async function insert(created: readonly Row[], caller: RecordContext): Promise<void> {
-    await commit(created.map((row) => ({ kind: "insert", table, row })));
-    for (const row of created) await notify("create", row, caller);
-  }
-
-  async function removeAll(doomed: readonly Row[], caller: RecordContext): Promise<void> {
-    for (const row of doomed) await entity.options.hooks?.beforeDelete?.(row, caller);
-    await commit(doomed.map((expected) => ({ kind: "remove", table, expected })));
-    for (const row of doomed) await notify("delete", row, caller);
-  }
-
-  /** Reads, changes and writes again until no other writer was faster. */
-  async function replaceAll(
-    prepare: () => Promise<readonly { readonly expected: Row; readonly row: Row }[]>,
-    caller: RecordContext,
-  ): Promise<readonly Row[]> {
-    for (let attempt = 1; ; attempt++) {
-      const replaced = await prepare();
-      caller.signal.throwIfAborted();
-      const applied = await store.apply(replaced.map((one) => ({ kind: "replace", table, ...one })));
-      if (!applied.ok && applied.problem === "duplicate") throw duplicate(entity);
-      if (!applied.ok && attempt < maxAttempts) continue;
-      if (!applied.ok) throw changedMeanwhile(entity);
-      for (const { row } of replaced) await notify("update", row, caller);
-      return replaced.map(({ row }) => row);
-    }
-  }
-
-  async function commit(changes: readonly RowChange[]): Promise<void> {
-    if (changes.length === 0) return;
-    const applied = await store.apply(changes);
-    if (applied.ok) return;
-    if (applied.problem === "stale") throw changedMeanwhile(entity);
-    throw duplicate(entity);
-  }
-
-  const notify = async (operation: "create" | "update" | "delete", row: Row, caller: RecordContext): Promise<void> => {
-    const run = async (): Promise<void> => notifyHook(entity, operation, row, caller);
-    await (deps.afterCommit === undefined ? run() : deps.afterCommit(run));
-  };
 
   return {
     entity,
@@ -195,10 +228,16 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
       }, caller),
     upsert: async (key, given, caller) => {
       // Looks at all records: one that the caller cannot see must not be created again.
-      if ((await first(hasKey(entity, key))) === undefined) {
+      const exists = async (): Promise<boolean> => (await first(hasKey(entity, key))) !== undefined;
+      if (!(await exists())) {
         const row = await rows.create(new Map([...given, [entity.key.name, key]]), caller);
-        await insert([row], caller);
-        return row;
+        const applied = await store.apply([{ kind: "insert", table, row }]);
+        if (applied.ok) {
+          await notify("create", row, caller);
+          return row;
+        }
+        // Another writer may have created it meanwhile; otherwise another record has one of its unique values.
+        if (!(await exists())) throw duplicate(entity);
       }
       const [row] = await replaceAll(async () => {
         const expected = await find(key, caller);
@@ -207,28 +246,30 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
       return row ?? {};
     },
     remove: async (requests, caller) => {
-      const doomed: Row[] = [];
-      for (const { key, expectedVersion } of requests) {
-        const row = await find(key, caller);
-        checkVersion(entity, row, expectedVersion);
-        doomed.push(row);
-      }
-      await removeAll(doomed, caller);
+      await removeAll(async () => {
+        const doomed: Row[] = [];
+        for (const { key, expectedVersion } of requests) {
+          const row = await find(key, caller);
+          checkVersion(entity, row, expectedVersion);
+          doomed.push(row);
+        }
+        return doomed;
+      }, caller);
     },
     removeWhere: async (condition, max, caller) => {
       const where = visible(entity, condition, caller);
-      const doomed = await store.list(table, { where, sort: keySort, after: undefined, limit: max + 1 });
-      if (doomed.length > max) {
+      const removed = await removeAll(async () => {
+        const doomed = await store.list(table, { where, sort: keySort, after: undefined, limit: max + 1 });
+        if (doomed.length <= max) return doomed;
         throw kitFailure("conflict", `the filter matches more than ${max} records; narrow it or raise max`);
-      }
-      await removeAll(doomed, caller);
-      return doomed.length;
+      }, caller);
+      return removed.length;
     },
     defaults: () => defaultsOf(entity),
   };
 }
 
-/** The failure of a change whose record is not as it was read any more. */
+/** The failure of a change whose record has changed since it was read. */
 export function changedMeanwhile(entity: EntityModel): Error {
   return kitFailure("conflict", `the ${entity.name} has changed in the meantime; get it again and retry`);
 }
@@ -248,16 +289,7 @@ function defaultsOf(entity: EntityModel): Row {
   );
 }
 
-/** Builds the rows to be stored: generated fields, version, schema and hooks applied. */
-interface RowBuilder {
-  create(given: FieldValues, caller: RecordContext): Promise<Row>;
-  /** Changes only the given fields. */
-  update(before: Row, given: FieldValues, caller: RecordContext): Promise<Row>;
-  /** Replaces everything that clients can send. */
-  replace(before: Row, given: FieldValues, caller: RecordContext): Promise<Row>;
-}
-
-function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): RowBuilder {
+function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps) {
   const { hooks } = entity.options;
   const generate = (generator: FieldGenerator): string =>
     generator === "uuid" ? newUuid() : new Date(clock.wall()).toISOString();
@@ -274,7 +306,7 @@ function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): 
   }
 
   return {
-    create: async (given, caller) => {
+    create: async (given: FieldValues, caller: RecordContext): Promise<Row> => {
       const next = withValues({}, given);
       for (const [field, generator] of entity.generated) next[field] ??= generate(generator);
       if (entity.version !== undefined) next[entity.version] = 1;
@@ -282,8 +314,11 @@ function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): 
       const replaced = await hooks?.beforeCreate?.(row, caller);
       return requireVisible(entity, replaced === undefined ? row : validate(entity, replaced), caller);
     },
-    update: async (before, given, caller) => change(before, withValues(before, given), caller),
-    replace: async (before, given, caller) => {
+    /** Changes only the given fields. */
+    update: async (before: Row, given: FieldValues, caller: RecordContext): Promise<Row> =>
+      change(before, withValues(before, given), caller),
+    /** Replaces everything that clients can send. */
+    replace: async (before: Row, given: FieldValues, caller: RecordContext): Promise<Row> => {
       const kept = Object.entries(before).filter(([name]) => name === entity.key.name || !isWritable(entity, name));
       return change(before, withValues(Object.fromEntries(kept), given), caller);
     },
@@ -301,6 +336,7 @@ function withValues(row: Row, given: FieldValues): Record<string, JsonValue> {
 
 /** Applies the whole schema, with rules between fields, and normalizes null and absent as every store does. */
 function validate(entity: EntityModel, record: Readonly<Record<string, unknown>>): Row {
+  requireStorable(record);
   const parsed = entity.schema.safeParse(record);
   if (!parsed.success) throw invalidArguments(toFieldIssues(parsed.error.issues));
   const row: Record<string, JsonValue> = {};
@@ -310,12 +346,17 @@ function validate(entity: EntityModel, record: Readonly<Record<string, unknown>>
     if (value !== undefined) row[field.name] = value;
     else if (field.nullable) row[field.name] = null;
   }
-  const unstorable = Object.entries(row).filter(([, value]) => !isStorable(value));
-  if (unstorable.length > 0) throw invalidArguments(unstorable.map(([path]) => ({ path, message: notStorable })));
+  // The schema may have changed values.
+  requireStorable(row);
   return row;
 }
 
-/** Throws unless the caller could see the record that it stores: nobody gives a record away or takes another's name. */
+function requireStorable(record: Readonly<Record<string, unknown>>): void {
+  const unstorable = Object.entries(record).filter(([, value]) => !isStorable(value));
+  if (unstorable.length > 0) throw invalidArguments(unstorable.map(([path]) => ({ path, message: notStorable })));
+}
+
+/** Throws unless the caller could see the record that it stores, so that it cannot act in the name of another caller. */
 function requireVisible(entity: EntityModel, row: Row, caller: RecordContext): Row {
   if (matchesCondition(visible(entity, allRows, caller), row)) return row;
   throw kitFailure("forbidden", `you may not store a ${entity.name} that you could not see`);
@@ -356,7 +397,7 @@ async function notifyHook(
     await entity.options.hooks?.afterChange?.({ operation, record }, caller);
   } catch (error) {
     // The change is stored, so the call succeeds.
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = thrownMessage(error);
     caller.log.error({ entity: entity.name, operation, reason }, "the afterChange hook failed");
   }
 }

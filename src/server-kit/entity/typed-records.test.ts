@@ -3,8 +3,10 @@ import { z } from "zod";
 
 import { principalNamed } from "../../../test/support/principals.ts";
 import { connectInMemory, createTestKit } from "../../../test/support/server-kit.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { sqliteStore } from "../stores/sqlite.ts";
+import type { RecordsOf } from "../create-server-kit.ts";
 import { defineEntity } from "./entity.ts";
 import { kitFailure } from "./failure.ts";
 
@@ -103,7 +105,107 @@ describe.each([
     expect(await kit.records(Order).get("o")).toMatchObject({ total: 1 });
     expect(changes).toEqual(["update w", "update w"]);
   });
+
+  const Board = defineEntity("Board", z.object({ id: z.string(), n: z.int(), ...fields }));
+
+  it("loses no change of many writers of one record, and refuses none of them", async () => {
+    await using kit = await createTestKit({ entities: [Board], store: store() });
+    await kit.records(Board).create({ id: "b", n: 0 });
+    const names = Object.keys(fields);
+    const statuses = names.map(async (name) => {
+      const body = JSON.stringify({ [name]: 1 });
+      const headers = { "content-type": "application/json" };
+      return (await kit.fetch(new Request("http://localhost/api/Board/b", { method: "PATCH", headers, body }))).status;
+    });
+    const added = names.map(async () =>
+      kit.transaction(async (records) => {
+        const { n } = await records(Board).get("b");
+        await records(Board).update("b", { n: n + 1 });
+      }),
+    );
+    expect(new Set(await Promise.all(statuses))).toEqual(new Set([200]));
+    await Promise.all(added);
+    const ones = Object.fromEntries(names.map((name) => [name, 1]));
+    expect(await kit.records(Board).get("b")).toEqual({ id: "b", n: names.length, ...ones });
+  });
+
+  it("creates once and removes in the end, however many write at the same time", async () => {
+    const All = defineEntity("All", z.object({ id: z.string(), n: z.int() }), {
+      operations: ["Get", "Update", "Upsert", "Delete", "DeleteWhere"],
+    });
+    await using kit = await createTestKit({ entities: [All], store: store() });
+    const send = async (method: string, path: string, given?: object) => {
+      const headers = { "content-type": "application/json" };
+      const body = given === undefined ? {} : { body: JSON.stringify(given) };
+      return (await kit.fetch(new Request(`http://localhost/api/All${path}`, { method, headers, ...body }))).status;
+    };
+    const many = [...Array.from({ length: 20 }).keys()];
+    const put = await Promise.all(many.map(async (n) => send("PUT", "/a", { n })));
+    expect(new Set(put)).toEqual(new Set([200]));
+    const updates = many.map(async (n) => send("PATCH", "/a", { n }));
+    const removals = many.map(async (n) =>
+      n % 2 === 0 ? send("DELETE", "/a") : send("POST", "/$deleteWhere", { filter: { id: "a" } }),
+    );
+    const statuses = await Promise.all([...updates, ...removals]);
+    expect(statuses.filter((status) => status !== 200 && status !== 404)).toEqual([]);
+    expect(await send("GET", "/a")).toBe(404);
+  });
+
+  it("loses no change inside of a transaction", async () => {
+    await using kit = await createTestKit({ entities: [Board], store: store() });
+    await kit.records(Board).create({ id: "b", n: 0 });
+    await kit.transaction(async (records) => {
+      await Promise.all(Object.keys(fields).map(async (name) => records(Board).update("b", { [name]: 1 })));
+      await records(Board).create({ id: "c", n: 1 });
+      await expect(records(Board).create({ id: "c", n: 2 })).rejects.toThrow("exists already");
+      await records(Board).delete("c");
+      await records(Board).create({ id: "c", n: 3 });
+    });
+    expect(Object.values(await kit.records(Board).get("b")).filter((value) => value === 1)).toHaveLength(30);
+    expect(await kit.records(Board).get("c")).toMatchObject({ n: 3 });
+  });
+
+  it.each(["ends", "fails"])("takes no change into a transaction that %s: it would be lost", async (how) => {
+    await using kit = await createTestKit({ entities: [Board], store: store() });
+    let late: RecordsOf | undefined;
+    const ended = kit.transaction(async (records) => {
+      late = records;
+      await records(Board).create({ id: "b", n: 0 });
+      if (how === "fails") throw new Error("changed my mind");
+    });
+    expect(await ended.then(() => "ends", thrownMessage)).toBe(how === "fails" ? "changed my mind" : "ends");
+    const records = late?.(Board);
+    const calls = [
+      records?.create({ id: "c", n: 0 }),
+      records?.update("b", { n: 1 }),
+      records?.list(),
+      records?.count(),
+    ];
+    for (const call of calls) await expect(call).rejects.toThrow("the transaction is over");
+    expect(await kit.records(Board).list()).toHaveLength(how === "fails" ? 0 : 1);
+  });
+
+  it("lets hooks change records while others wait for their turn", async () => {
+    const Total = defineEntity("Total", z.object({ id: z.string(), n: z.int() }));
+    const Part = defineEntity("Part", z.object({ id: z.string(), n: z.int() }), {
+      hooks: {
+        beforeUpdate: async () => {
+          const { n } = await kit.records(Total).get("t");
+          await kit.records(Total).update("t", { n: n + 1 });
+        },
+      },
+    });
+    const kit = await createTestKit({ entities: [Part, Total], store: store() });
+    await kit.records(Total).create({ id: "t", n: 0 });
+    await kit.records(Part).create({ id: "p", n: 0 });
+    await Promise.all(Array.from({ length: 20 }, async (_each, n) => kit.records(Part).update("p", { n })));
+    expect((await kit.records(Total).get("t")).n).toBeGreaterThan(0);
+    await kit.shutdown();
+  });
 });
+
+/** Fields for as many writers. */
+const fields = Object.fromEntries(Array.from({ length: 30 }, (_each, at) => [`f${at}`, z.int().default(0)]));
 
 describe("records that callers store", () => {
   const calls = [

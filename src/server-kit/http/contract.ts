@@ -6,9 +6,9 @@ import type { Clock, Principal, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { TransportName } from "../entity/entity.ts";
 import type { KitEnvironment, KitSettings } from "../settings/settings.ts";
-import type { CallEvent, Requester } from "../tools/executor.ts";
+import type { CallEvent } from "../tools/executor.ts";
 import type { CapabilityTool } from "../tools/tool-catalog.ts";
-import type { AccessDecision, KitCaller } from "../tools/tool-entry.ts";
+import type { KitCaller } from "../tools/tool-entry.ts";
 import type { HttpRefusal } from "./refusal.ts";
 
 /** A new MCP connection. */
@@ -20,8 +20,13 @@ export interface ConnectionContext {
   readonly era: "legacy" | "modern";
 }
 
-/** Refuses a caller that opens sessions too fast. */
-export type AdmitSession = () => HttpRefusal | undefined;
+/** The rate limits of a caller of Streamable HTTP. */
+export interface StreamableAdmission {
+  /** Refuses a caller that opens sessions and streams too fast. */
+  readonly open: () => HttpRefusal | undefined;
+  /** Counts the further calls of a batch. */
+  readonly takeMore: (calls: number) => HttpRefusal | undefined;
+}
 
 /** How many sessions there are. */
 export interface SessionCounts {
@@ -37,7 +42,6 @@ export interface KitCore {
   settings(): KitSettings;
   /** Whether anonymous callers may call some tool over HTTP (KO-096). */
   allowsAnonymous(): boolean;
-  authorize(caller: Requester, tool: string): AccessDecision;
   /** The tools of the capability document: what tools/list shows this principal over HTTP (KO-117). */
   capabilityTools(principal: Principal): readonly CapabilityTool[];
   /**
@@ -48,7 +52,7 @@ export interface KitCore {
   /** Hands a caller to the SDK. Contains no token. */
   toAuthInfo(caller: KitCaller): AuthInfo;
   /** Serves Streamable HTTP, both eras, for an authenticated and admitted request. */
-  streamable(request: Request, caller: KitCaller, admitSession: AdmitSession): Promise<Response>;
+  streamable(request: Request, caller: KitCaller, admit: StreamableAdmission): Promise<Response>;
   /** Serves REST for an authenticated and admitted request; `path` is what follows `restRoute`. */
   rest(request: Request, caller: KitCaller, path: string): Promise<Response>;
   /** Calls the listener after each call; returns a function that removes it. */
@@ -73,7 +77,6 @@ export type IdentifyRequest = (
   peer: PeerDetails,
 ) => Principal | undefined | Promise<Principal | undefined>;
 
-/** What the HTTP edge is made from. */
 export interface HttpEdgeDeps {
   readonly core: KitCore;
   readonly environment: KitEnvironment;

@@ -9,12 +9,7 @@ const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 
 /** Every metric of a kit's HTTP edge (KO-123). Label values come from closed sets or declared tools. */
 export const edgeMetricDefinitions = {
-  sessions: {
-    name: "headgate_kit_sessions",
-    type: "gauge",
-    help: "Open HTTP+SSE event streams.",
-    labels: [],
-  },
+  sessions: { name: "headgate_kit_sessions", type: "gauge", help: "Open HTTP+SSE event streams.", labels: [] },
   streamableSessions: {
     name: "headgate_kit_streamable_sessions",
     type: "gauge",
@@ -132,15 +127,9 @@ export function describeHealth(
   };
 }
 
-/** How callers can log in. */
-export interface LoginMethods {
-  readonly hasAuthenticator: boolean;
-  readonly hasHostLogin: boolean;
-}
-
 /** Throws if authentication is required and there is no way to log in (KO-049). */
-export function requireLoginMethod(settings: KitSettings, { hasAuthenticator, hasHostLogin }: LoginMethods): void {
-  if (!settings.isHttpEnabled || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
+export function requireLoginMethod(settings: KitSettings, hasLogin: boolean): void {
+  if (!settings.isHttpEnabled || !settings.requireAuthentication || hasLogin) return;
   const why = settings.isAuthenticationExplicit
     ? "requireAuthentication is true"
     : `authentication is required in ${settings.environmentName}`;

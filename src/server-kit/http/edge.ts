@@ -1,6 +1,6 @@
 import type { KitSettings } from "../settings/settings.ts";
 import { createSseSessions, type SseSessionsLimits } from "../sse/sessions.ts";
-import { createRequestChecks } from "./admission.ts";
+import { answerPreflight, corsHeaders, createRequestChecks } from "./admission.ts";
 import type { HttpEdge, HttpEdgeDeps, KitHealth, PeerDetails } from "./contract.ts";
 import {
   createEdgeMetrics,
@@ -11,17 +11,13 @@ import {
   type StoreHealth,
 } from "./diagnostics.ts";
 import { sseOpenApiPaths } from "./open-api.ts";
-import { corsHeaders, answerPreflight } from "./origins.ts";
 import { HttpRefusal, httpRefusal } from "./refusal.ts";
 import { allowHeader, createRouteHandlers, findRoute, type KitRoute, routeMethods } from "./route-handlers.ts";
 
 /** Creates the HTTP edge of a kit; throws if authentication is required and nobody can log in. */
 export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
   const { core, clock, setTimer, newId } = deps;
-  requireLoginMethod(core.settings(), {
-    hasAuthenticator: deps.authenticator !== undefined,
-    hasHostLogin: deps.identify !== undefined,
-  });
+  requireLoginMethod(core.settings(), deps.authenticator !== undefined || deps.identify !== undefined);
   const log = deps.log.child({ logger: core.settings().transport.loggerCategory });
   const registry = createEdgeMetrics(core);
   const { metrics } = registry;
@@ -130,9 +126,7 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
     health,
     onHealth: (listener) => {
       healthListeners.add(listener);
-      return () => {
-        healthListeners.delete(listener);
-      };
+      return () => healthListeners.delete(listener);
     },
     metrics: () => registry.text(),
     openApi: () => ({ ...core.openApi(), ...sseOpenApiPaths(core.settings()) }),

@@ -15,7 +15,7 @@ export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, 
     [`${base}/sse`]: {
       get: {
         operationId: "McpSseStream",
-        summary: "Opens an event stream; the session lives as long as the stream.",
+        summary: "Opens an event stream; the session ends with the stream.",
         responses: {
           200: { description: "The stream.", content: { "text/event-stream": {} } },
           ...refusalResponses([400, 401, 403, 429, 503]),

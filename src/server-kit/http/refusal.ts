@@ -32,11 +32,7 @@ export const httpRefusals = {
     retryAfter: 5,
   },
   internal_error: { status: 500, message: "Internal error; the id is in the server's log." },
-  authentication_unavailable: {
-    status: 503,
-    message: "Credentials cannot be verified at the moment.",
-    retryAfter: 5,
-  },
+  authentication_unavailable: { status: 503, message: "Credentials cannot be verified at the moment.", retryAfter: 5 },
   shutting_down: { status: 503, message: "The server is shutting down.", retryAfter: 5 },
 } as const satisfies Record<string, HttpRefusalDefinition>;
 
@@ -63,14 +59,8 @@ export class HttpRefusal extends Response {
     const facts: HttpRefusalDefinition = httpRefusals[code];
     const { message = facts.message, reason, id, requiredScopes, headers } = details;
     const { retryAfterSeconds = facts.retryAfter } = details;
-    const body = {
-      error: code,
-      message,
-      ...(reason === undefined ? {} : { reason }),
-      ...(id === undefined ? {} : { id }),
-      ...(requiredScopes === undefined ? {} : { requiredScopes }),
-    };
-    super(JSON.stringify(body), {
+    // JSON leaves out what is undefined.
+    super(JSON.stringify({ error: code, message, reason, id, requiredScopes }), {
       status: facts.status,
       headers: {
         "content-type": "application/json",

@@ -117,10 +117,7 @@ export function createRouteHandlers(
       onAck: () => ackLatency.observe((clock.now() - startedAt) / 1000),
     });
     if (refusal !== undefined) return refusal;
-    return new Response(null, {
-      status: 202,
-      headers: { location: `${rpcPath(inbound)}?sessionId=${session.id}` },
-    });
+    return new Response(null, { status: 202, headers: { location: `${rpcPath(inbound)}?sessionId=${session.id}` } });
   };
 
   return {
@@ -132,9 +129,10 @@ export function createRouteHandlers(
       return Response.json(document, { headers: { "cache-control": "private, no-store" } });
     }),
     streamable: withPrincipal(async (inbound, principal) =>
-      core.streamable(inbound.request, callerOf(inbound, principal, "streamable-http"), () =>
-        checks.takeOpening(inbound.peer),
-      ),
+      core.streamable(inbound.request, callerOf(inbound, principal, "streamable-http"), {
+        open: () => checks.takeOpening(inbound.peer),
+        takeMore: (calls) => checks.takeCalls(principal, inbound.peer, calls),
+      }),
     ),
     rest: withPrincipal(async (inbound, principal, path) =>
       core.rest(inbound.request, callerOf(inbound, principal, "rest"), path),
@@ -154,10 +152,7 @@ function traceFields(headers: Headers): { readonly traceparent?: string } {
 }
 
 /** One way to reach the server, in the capability document (KO-115). */
-type CapabilityTransport = {
-  readonly capabilityEndpoint: string | null;
-  readonly requireAuthentication: boolean;
-} & (
+type CapabilityTransport = { readonly capabilityEndpoint: string | null; readonly requireAuthentication: boolean } & (
   | { readonly kind: "http+sse"; readonly streamEndpoint: string; readonly submitEndpoint: string }
   | { readonly kind: "streamable-http"; readonly endpoint: string }
 );
@@ -221,9 +216,7 @@ export function findRoute(path: string, settings: KitSettings): KitRoute | undef
   const { httpSseRoute: base, restRoute, enableHttpSseTransport, enableStreamableHttp, enableRest } = settings;
   const isOn = enableHttpSseTransport || enableStreamableHttp;
   if (isOn && (path === metadataPrefix || path === metadataPrefix + base)) return { kind: "metadata", rest: "" };
-  if (path === base || path === `${base}/`) {
-    return enableStreamableHttp ? { kind: "streamable", rest: "" } : undefined;
-  }
+  if (path === base || path === `${base}/`) return enableStreamableHttp ? { kind: "streamable", rest: "" } : undefined;
   if (path.startsWith(`${base}/`)) return sseProfileRoute(path.slice(base.length + 1), settings, isOn);
   if (enableRest && (path === restRoute || path.startsWith(`${restRoute}/`))) {
     return { kind: "rest", rest: path.slice(restRoute.length) };

@@ -134,6 +134,8 @@ describe("what the extend hook registers, where the server requires authenticati
         const listed = (await client.listTools()).tools.map(({ name }) => name);
         expect(kit.core.capabilityTools(principal).map(({ name }) => name)).toEqual(listed);
       }
+      for (const { name, enabledTransports } of kit.core.capabilityTools(principalNamed("ann")))
+        expect([name, enabledTransports]).toEqual([name, ["stdio", "http-sse", "streamable-http"]]);
     },
   );
 });

@@ -14,33 +14,11 @@ export interface AnonymousNames {
 
 /**
  * Who may use what the `extend` hook registers with the SDK. Where the server requires authentication, an anonymous
- * caller (let in by an entity or tool that does not) gets only what the hook opened by name.
+ * caller (admitted by an entity or tool that does not) gets only what the hook opened by name.
  */
-export interface ExtensionAccess {
-  allowAnonymous(names: AnonymousNames): void;
-  /** Whether anything is open to anonymous callers. */
-  readonly opensAny: boolean;
-  /** Whether anonymous callers may call a tool of the hook. */
-  isOpenTool(name: string): boolean;
-  /** Why a caller may not send a request that the kit's own catalog does not answer. */
-  check(request: unknown, caller: Requester): ToolRefusal | undefined;
-  /** The result of a request without what the caller may not use. */
-  filter(method: string, result: unknown, caller: Requester): unknown;
-}
+export type ExtensionAccess = ReturnType<typeof createExtensionAccess>;
 
 type Kind = keyof AnonymousNames;
-
-/** Requests that tell nothing about what the hook registered, and lists, which `filter` shortens. */
-const openMethods = new Set([
-  "initialize",
-  "ping",
-  "server/discover",
-  "logging/setLevel",
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
-]);
 
 /** The lists, with the kind of their entries and the member that names one. */
 const lists: Readonly<Record<string, { readonly member: string; readonly kind: Kind; readonly name: string }>> = {
@@ -50,8 +28,11 @@ const lists: Readonly<Record<string, { readonly member: string; readonly kind: K
   "resources/templates/list": { member: "resourceTemplates", kind: "resources", name: "uriTemplate" },
 };
 
+/** Requests that tell nothing about what the hook registered, and lists, which `filter` shortens. */
+const openMethods = new Set(["initialize", "ping", "server/discover", "logging/setLevel", ...Object.keys(lists)]);
+
 /** Creates the access rules of a kit; `requiresLogin` is read at each request. */
-export function createExtensionAccess(requiresLogin: () => boolean): ExtensionAccess {
+export function createExtensionAccess(requiresLogin: () => boolean) {
   const open: Readonly<Record<Kind, Set<string>>> = { tools: new Set(), prompts: new Set(), resources: new Set() };
   const isOpen = (kind: Kind, name: unknown): boolean =>
     typeof name === "string" &&
@@ -60,22 +41,26 @@ export function createExtensionAccess(requiresLogin: () => boolean): ExtensionAc
   const isRestricted = ({ principal }: Requester): boolean => principal.kind === "anonymous" && requiresLogin();
 
   return {
-    allowAnonymous: (names) => {
+    allowAnonymous: (names: AnonymousNames): void => {
       for (const kind of ["tools", "prompts", "resources"] as const) {
         for (const name of names[kind] ?? []) open[kind].add(name);
       }
     },
-    get opensAny() {
+    /** Whether anything is open to anonymous callers. */
+    get opensAny(): boolean {
       return Object.values(open).some(({ size }) => size > 0);
     },
-    isOpenTool: (name) => !requiresLogin() || isOpen("tools", name),
-    check: (request, caller) => {
+    /** Whether anonymous callers may call a tool of the hook. */
+    isOpenTool: (name: string): boolean => !requiresLogin() || isOpen("tools", name),
+    /** Why a caller may not send a request that the kit's own catalog does not answer. */
+    check: (request: unknown, caller: Requester): ToolRefusal | undefined => {
       if (!isRestricted(caller) || !isObject(request) || openMethods.has(String(request["method"]))) return undefined;
       const wanted = wantedNames(String(request["method"]), request["params"]);
       const isAllowed = wanted !== undefined && wanted.names.every((name) => isOpen(wanted.kind, name));
       return isAllowed ? undefined : refuseAnonymous("log in to use this");
     },
-    filter: (method, result, caller) => {
+    /** The result of a request without what the caller may not use. */
+    filter: (method: string, result: unknown, caller: Requester): unknown => {
       const list = lists[method];
       if (list === undefined || !isRestricted(caller) || !isObject(result)) return result;
       const entries = result[list.member];

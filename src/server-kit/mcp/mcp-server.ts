@@ -25,6 +25,7 @@ import type { KitCaller } from "../tools/tool-entry.ts";
 import type { TransportName } from "../entity/entity.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
+import { withoutUndefined } from "../../lib/without-undefined.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { type AnonymousNames, type ExtensionAccess, throwRefusal } from "./extension-access.ts";
 
@@ -43,7 +44,6 @@ export interface ExtendContext {
   readonly principalOf: (request: ServerContext) => Principal;
 }
 
-/** What every server of a kit is made from. */
 export interface McpServerDeps {
   readonly info: Implementation;
   /** Capabilities, instructions and other options of the SDK's server. */
@@ -189,10 +189,7 @@ function unreachable(): never {
 function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | InputRequiredResult {
   switch (outcome.kind) {
     case "data":
-      return {
-        content: [{ type: "text", text: JSON.stringify(outcome.value) }],
-        structuredContent: outcome.value,
-      };
+      return { content: [{ type: "text", text: JSON.stringify(outcome.value) }], structuredContent: outcome.value };
     case "result":
       return outcome.result;
     case "failed": {
@@ -200,7 +197,7 @@ function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | Inpu
       return {
         content: [{ type: "text", text: message }],
         isError: true,
-        _meta: { "headgate/error": { code, ...(issues === undefined ? {} : { issues }) } },
+        _meta: { "headgate/error": { code, ...withoutUndefined({ issues }) } },
       };
     }
     case "refused":
@@ -224,7 +221,7 @@ export function toAuthInfo(caller: KitCaller): AuthInfo {
     clientId: principal.id,
     scopes: [...principal.scopes],
     ...(principal.expiresAt === undefined ? {} : { expiresAt: Math.floor(principal.expiresAt / 1000) }),
-    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
+    ...withoutUndefined({ resourceMetadataUrl }),
     extra: { [callerKey]: caller },
   };
 }

@@ -4,8 +4,7 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { detectEnvironment, loadSettings } from "./load-settings.ts";
-import { parseSettings } from "./settings.ts";
+import { detectEnvironment, loadSettings, parseSettings } from "./settings.ts";
 
 const development = { deployed: false, name: "development" };
 const production = { deployed: true, name: "production" };

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeAuthenticator, createFakeKit } from "../../../test/support/fake-kit.ts";
 import type { ConnectionContext, HttpEdge } from "../http/contract.ts";
 import { settled } from "../../../test/support/fake-time.ts";
+import { heapInUse } from "../../../test/support/heap.ts";
 import { ask, dataOf, openKitClient, toolCall, type KitClient } from "../../../test/support/kit-client.ts";
 
 const minute = 60_000;
@@ -256,8 +257,11 @@ describe("a long day", () => {
     const { edge, time } = createFakeKit({ settings: { sseConnectionTimeout: "25h" } });
     const clients = await Promise.all(Array.from({ length: 100 }, async () => openStream(edge)));
     const hours = 24;
+    const heaps: number[] = [];
     for (let hour = 0; hour < hours; hour += 1) {
       await time.advance(60 * minute);
+      // After the first hours everything is there that a session needs.
+      if (hour === 4 || hour === hours - 1) heaps.push(await heapInUse());
       const { sessionId } = clients[hour % clients.length] ?? { sessionId: "" };
       const headers = { "content-type": "application/json", "x-mcp-session": sessionId };
       await ask(edge, "/mcp/rpc", { method: "POST", headers, body: JSON.stringify(ping(hour)) });
@@ -268,6 +272,9 @@ describe("a long day", () => {
       expect(counts.get("heartbeat")).toBe(beats);
       expect(counts.get("result")).toBe(index < hours ? 1 : undefined);
     }
+    // Nineteen hours are 456,000 heartbeats: even ten bytes of each would be seen.
+    const [early = 0, late = 0] = heaps;
+    expect(late - early).toBeLessThan(4_000_000);
     // One timer for all heartbeats, one for the diagnostic, and one a session for its idle limit.
     expect(time.pending()).toBe(102);
     expect((await edge.health()).activeConnections).toBe(100);

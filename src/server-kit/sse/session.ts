@@ -22,7 +22,6 @@ export interface SseSessionLimits {
   readonly maxQueuedBytes: number;
 }
 
-/** What a session is made from. */
 export interface SseSessionDeps {
   readonly id: string;
   readonly principal: Principal;
@@ -53,6 +52,11 @@ const lingerMs = 5000;
 export class SseSession {
   readonly id: string;
   readonly log: Logger;
+  readonly body: ReadableStream<Uint8Array>;
+  /** Aborted when the session ends. */
+  readonly signal: AbortSignal;
+  /** Resolves when the session has ended and its stream is flushed or dropped. */
+  readonly finished: Promise<void>;
   readonly #deps: SseSessionDeps;
   readonly #stream: ReturnType<typeof createSseStreamBody>;
   readonly #transport: ReturnType<typeof createSseTransport>;
@@ -77,6 +81,8 @@ export class SseSession {
       onGone: () => this.end("client-gone"),
       onOverflow: () => this.end("slow-consumer"),
     });
+    ({ body: this.body, finished: this.finished } = this.#stream);
+    ({ signal: this.signal } = this.#controller);
     this.#transport = createSseTransport({
       sessionId: id,
       write: (event) => this.#writeEvent(event),
@@ -104,15 +110,6 @@ export class SseSession {
     return this.#prepared;
   }
 
-  get body(): ReadableStream<Uint8Array> {
-    return this.#stream.body;
-  }
-
-  /** Aborted when the session ends. */
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
   get principal(): Principal {
     return this.#principal;
   }
@@ -125,11 +122,6 @@ export class SseSession {
   /** Why it ended; undefined while it is open. */
   get endReason(): SseEndReason | undefined {
     return this.#endReason;
-  }
-
-  /** Resolves when the session has ended and its stream is flushed or dropped. */
-  get finished(): Promise<void> {
-    return this.#stream.finished;
   }
 
   /** Whether its credentials have expired. */

@@ -13,7 +13,6 @@ export interface SseSessionsLimits extends SseSessionLimits {
   readonly keepAliveMs: number;
 }
 
-/** What the sessions are made from. */
 export interface SseSessionsDeps {
   readonly limits: () => SseSessionsLimits;
   readonly clock: Clock;
@@ -36,23 +35,10 @@ export interface SseSessionOptions {
 }
 
 /** The open sessions of the HTTP+SSE profile. */
-export interface SseSessions {
-  /** Opens a session; undefined at the limit (KO-074). */
-  open(opening: SseSessionOptions): SseSession | undefined;
-  get(id: string): SseSession | undefined;
-  readonly size: number;
-  /** How many sessions were closed because their client read too slowly. */
-  readonly evictions: number;
-  /** The wall time of the last open or close. */
-  readonly lastChange: number;
-  /** Resolves when no request is running, or after the timeout. */
-  drain(timeoutMs: number): Promise<void>;
-  /** Ends all sessions; resolves when their streams are done. */
-  endAll(): Promise<void>;
-}
+export type SseSessions = ReturnType<typeof createSseSessions>;
 
 /** Creates the sessions; they share one heartbeat timer. */
-export function createSseSessions(deps: SseSessionsDeps): SseSessions {
+export function createSseSessions(deps: SseSessionsDeps) {
   const { limits, clock, setTimer } = deps;
   const open = new Map<string, SseSession>();
   const waiters = new Set<() => void>();
@@ -98,7 +84,8 @@ export function createSseSessions(deps: SseSessionsDeps): SseSessions {
   }
 
   return {
-    open: ({ principal, log, endpoint }) => {
+    /** Opens a session; undefined at the limit (KO-074). */
+    open: ({ principal, log, endpoint }: SseSessionOptions): SseSession | undefined => {
       const { maxConnections } = limits();
       if (maxConnections > 0 && open.size >= maxConnections) return undefined;
       const id = deps.newId();
@@ -122,17 +109,20 @@ export function createSseSessions(deps: SseSessionsDeps): SseSessions {
       sessionLog.debug({ principal: principal.id }, "stream opened");
       return session;
     },
-    get: (id) => open.get(id),
-    get size() {
+    get: (id: string): SseSession | undefined => open.get(id),
+    get size(): number {
       return open.size;
     },
-    get evictions() {
+    /** How many sessions were closed because their client read too slowly. */
+    get evictions(): number {
       return evictions;
     },
-    get lastChange() {
+    /** The wall time of the last open or close. */
+    get lastChange(): number {
       return lastChange;
     },
-    drain: async (timeoutMs) => {
+    /** Resolves when no request is running, or after the timeout. */
+    drain: async (timeoutMs: number): Promise<void> => {
       if (isDrained()) return;
       const done = Promise.withResolvers<void>();
       waiters.add(done.resolve);
@@ -141,7 +131,8 @@ export function createSseSessions(deps: SseSessionsDeps): SseSessions {
       waiters.delete(done.resolve);
       stop();
     },
-    endAll: async () => {
+    /** Ends all sessions; resolves when their streams are done. */
+    endAll: async (): Promise<void> => {
       const all = [...open.values()];
       for (const session of all) session.end("shutdown");
       keepAlive.close();

@@ -10,26 +10,11 @@ export interface SseStreamBodyOptions {
   readonly onOverflow: () => void;
 }
 
-/** A bounded queue of events behind the body of a response. */
-export interface SseStreamBody {
-  readonly body: ReadableStream<Uint8Array>;
-  /** Queues an event; false if the stream has ended or this event overflows it. */
-  write(frame: Uint8Array): boolean;
-  /** Ends the stream after the queued events. */
-  end(): void;
-  /** Aborts the stream and drops the queue. */
-  abort(reason: string): void;
-  /** How many bytes wait. */
-  readonly queuedBytes: number;
-  /** Resolves when the stream has ended and the queue is empty. */
-  readonly finished: Promise<void>;
-}
-
 /**
  * Creates the body of a stream. Events are queued whole and in order. The queue is bounded, so that a client that has
  * stopped reading does not fill the memory (KO-072).
  */
-export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBody {
+export function createSseStreamBody(options: SseStreamBodyOptions) {
   const { bufferBytes, maxQueuedBytes, onGone, onOverflow } = options;
   const finished = Promise.withResolvers<void>();
   let queue: Uint8Array[] = [];
@@ -94,8 +79,10 @@ export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBod
 
   return {
     body,
+    /** Resolves when the stream has ended and the queue is empty. */
     finished: finished.promise,
-    write: (frame) => {
+    /** Queues an event; false if the stream has ended or this event overflows it. */
+    write: (frame: Uint8Array): boolean => {
       if (state !== "open") return false;
       if (isWanted) {
         isWanted = false;
@@ -109,15 +96,18 @@ export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBod
       onOverflow();
       return false;
     },
-    end: () => {
+    /** Ends the stream after the queued events. */
+    end: (): void => {
       if (state !== "open") return;
       state = "ending";
       if (queue.length > 0) return;
       controller?.close();
       finish();
     },
+    /** Aborts the stream and drops the queue. */
     abort,
-    get queuedBytes() {
+    /** How many bytes wait. */
+    get queuedBytes(): number {
       return queuedBytes;
     },
   };

@@ -2,14 +2,13 @@ import { isDeepStrictEqual } from "node:util";
 
 import {
   type ApplyResult,
-  comparePositions,
   type EntityStore,
   type EntityTable,
   type JsonValue,
   matchesCondition,
+  pageOf,
   type Row,
   type RowChange,
-  sortPosition,
 } from "./store.ts";
 
 /**
@@ -27,14 +26,10 @@ export function memoryStore(): EntityStore {
   };
   return {
     open: async () => {},
-    list: async (table, { where, sort, after, limit }) =>
-      [...rowsOf(table).values()]
-        .filter((row) => matchesCondition(where, row))
-        .map((row) => ({ row, position: sortPosition(sort, row) }))
-        .filter(({ position }) => after === undefined || comparePositions(sort, position, after) > 0)
-        .toSorted((one, other) => comparePositions(sort, one.position, other.position))
-        .slice(0, limit)
-        .map(({ row }) => structuredClone(row)),
+    list: async (table, query) => {
+      const found = [...rowsOf(table).values()].filter((row) => matchesCondition(query.where, row));
+      return structuredClone(pageOf(found, query));
+    },
     count: async (table, where) => [...rowsOf(table).values()].filter((row) => matchesCondition(where, row)).length,
     apply: async (changes) => {
       // Synchronous, so that no other call sees half of the changes; a failed change undoes the earlier ones.

@@ -30,10 +30,7 @@ export interface PostgresClient {
   query(
     text: string,
     values?: unknown[],
-  ): Promise<{
-    readonly rows: readonly Readonly<Record<string, unknown>>[];
-    readonly rowCount: number | null;
-  }>;
+  ): Promise<{ readonly rows: readonly Readonly<Record<string, unknown>>[]; readonly rowCount: number | null }>;
   release(fault?: Error): void;
   on?(event: "error", listener: (error: Error) => void): unknown;
 }
@@ -187,7 +184,7 @@ async function applyAll(
   sqlOf: (table: EntityTable) => TableSql,
   timeoutMs: number,
 ): Promise<ApplyResult> {
-  // The server gives up a statement that waits for a lock, although nobody reads its answer any more.
+  // The server gives up a statement that waits for a lock, even if its result is no longer read.
   await client.query(`BEGIN; SET LOCAL statement_timeout = ${Math.max(1, Math.ceil(timeoutMs))}`);
   for (const [index, change] of changes.entries()) {
     const { text, values } = sqlOf(change.table).change(change);

@@ -38,21 +38,7 @@ export interface SqlDialect {
 }
 
 /** The statements of one table in one dialect; values are always parameters. */
-export interface TableSql {
-  /** The table's name in the database. */
-  readonly name: string;
-  /** What creates the table; undefined if something else manages it. */
-  readonly create: string | undefined;
-  /** What adds the columns that the existing table lacks; throws if something else manages the table. */
-  addColumns(existing: ReadonlySet<unknown>): readonly string[];
-  /** What creates the missing indexes; empty if something else manages the table. */
-  readonly createIndexes: readonly string[];
-  list(query: RowQuery): SqlStatement;
-  count(where: RowCondition): SqlStatement;
-  change(change: RowChange): SqlStatement;
-  /** The row of a driver, in the form of the entity. */
-  decode(raw: Readonly<Record<string, unknown>>): Row;
-}
+export type TableSql = ReturnType<typeof createTableSql>;
 
 /** Creates the statements of tables, each table's once. */
 export function createSql(dialect: SqlDialect): (table: EntityTable) => TableSql {
@@ -64,18 +50,21 @@ export function createSql(dialect: SqlDialect): (table: EntityTable) => TableSql
   };
 }
 
-function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
+function createTableSql(table: EntityTable, dialect: SqlDialect) {
   const columns = createColumns(table, dialect);
   const name = table.mapping?.name ?? table.name;
   const isManaged = table.mapping?.isManaged ?? true;
   const all = table.fields.map((field) => columns.quoted(field.name)).join(", ");
   const from = `FROM ${quote(name)} WHERE`;
   return {
+    /** The table's name in the database. */
     name,
+    /** What creates the table; undefined if something else manages it. */
     create: isManaged
       ? `CREATE TABLE IF NOT EXISTS ${quote(name)} (${table.fields.map(definition).join(", ")})`
       : undefined,
-    addColumns: (existing) =>
+    /** What adds the columns that the existing table lacks; throws if something else manages the table. */
+    addColumns: (existing: ReadonlySet<unknown>): readonly string[] =>
       table.fields
         .filter((field) => !existing.has(columns.name(field.name)))
         .map((field) => {
@@ -85,10 +74,11 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
             `entity ${table.entity}: the table ${name} has no column ${columns.name(field.name)} for the field ${field.name}`,
           );
         }),
+    /** What creates the missing indexes; empty if something else manages the table. */
     createIndexes: isManaged
       ? [...table.unique.map((group) => index("UNIQUE ", group)), ...table.indexes.map((group) => index("", group))]
       : [],
-    list: ({ where, sort, after, limit }) =>
+    list: ({ where, sort, after, limit }: RowQuery): SqlStatement =>
       statement(dialect, (add) => {
         const conditions = [conditionSql(where, columns, add)];
         if (after !== undefined) conditions.push(afterSql(sort, after, columns, add));
@@ -97,9 +87,9 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
         });
         return `SELECT ${all} ${from} ${conditions.join(" AND ")} ORDER BY ${order.join(", ")} LIMIT ${add(limit)}`;
       }),
-    count: (where) =>
+    count: (where: RowCondition): SqlStatement =>
       statement(dialect, (add) => `SELECT count(*) AS count ${from} ${conditionSql(where, columns, add)}`),
-    change: (change) =>
+    change: (change: RowChange): SqlStatement =>
       statement(dialect, (add) => {
         const encode = (field: TableField, row: Row): string => add(columns.encode(field, row[field.name]));
         const unchanged = (expected: Row): string =>
@@ -119,7 +109,8 @@ function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
             return `DELETE ${from} ${unchanged(change.expected)}`;
         }
       }),
-    decode: (raw) => {
+    /** The row of a driver, in the form of the entity. */
+    decode: (raw: Readonly<Record<string, unknown>>): Row => {
       const row: Record<string, JsonValue> = {};
       for (const field of table.fields) {
         const value = columns.decode(field, raw[columns.name(field.name)]);

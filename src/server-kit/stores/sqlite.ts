@@ -4,7 +4,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { GatewayError } from "../../errors.ts";
 import { createSql, type SqlDialect, type SqlStatement } from "./sql.ts";
 import type { EntityStore } from "./store.ts";
-import { Database } from "../../lib/sqlite.ts";
+import { openDatabase } from "../../lib/lazy-modules.ts";
 
 const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,
@@ -26,7 +26,7 @@ const maxPrepared = 200;
  * const kit = await createServerKit({ name: "notes", entities: [Note], store: sqliteStore("notes.db") });
  */
 export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntityStore {
-  const database = typeof file === "string" ? new Database(file) : file;
+  const database = typeof file === "string" ? openDatabase(file) : file;
   const sqlOf = createSql(dialect);
   const prepared = new Map<string, StatementSync>();
   const prepare = (text: string): StatementSync => {

@@ -6,12 +6,7 @@ export type RowCondition =
   | { readonly kind: "all" }
   | { readonly kind: "and" | "or"; readonly parts: readonly RowCondition[] }
   | { readonly kind: "not"; readonly part: RowCondition }
-  | {
-      readonly kind: "compare";
-      readonly field: string;
-      readonly operator: ComparisonOperator;
-      readonly value: Scalar;
-    }
+  | { readonly kind: "compare"; readonly field: string; readonly operator: ComparisonOperator; readonly value: Scalar }
   | { readonly kind: "in"; readonly field: string; readonly values: readonly Scalar[] }
   | { readonly kind: "contains" | "startsWith"; readonly field: string; readonly value: string }
   | { readonly kind: "isNull"; readonly field: string; readonly value: boolean };
@@ -87,7 +82,7 @@ export type RowChange =
 
 /**
  * Whether the changes were made: all of them, or none because of the one at `index`. `duplicate`: another row has its
- * key or a unique value. `stale`: the row is not as expected any more.
+ * key or a unique value. `stale`: the row has changed since it was read.
  */
 export type ApplyResult =
   | { readonly ok: true }
@@ -147,6 +142,16 @@ export function comparePositions(
   return 0;
 }
 
+/** The rows of a page: those after the query's position, in its order, as many as it allows. */
+export function pageOf(rows: readonly Row[], { sort, after, limit }: Omit<RowQuery, "where">): readonly Row[] {
+  return rows
+    .map((row) => ({ row, position: sortPosition(sort, row) }))
+    .filter(({ position }) => after === undefined || comparePositions(sort, position, after) > 0)
+    .toSorted((one, other) => comparePositions(sort, one.position, other.position))
+    .slice(0, limit)
+    .map(({ row }) => row);
+}
+
 /** The sort values of a row: its position in a list. */
 export function sortPosition(sort: readonly SortKey[], row: Row): readonly (Scalar | null)[] {
   return sort.map(({ field }) => scalarAt(row, field));
@@ -198,21 +203,28 @@ export function isScalar(value: unknown): value is Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
 }
 
+/**
+ * How deep a value may nest. Every store and every check walks values by recursion: a deeper record could be stored and
+ * never be read, and with it no list that it is in.
+ */
+const maxNesting = 100;
+
 /** What is wrong with a value that `isStorable` refuses. */
-export const notStorable = "must not contain NUL or half of a surrogate pair";
+export const notStorable = `must not contain NUL or half of a surrogate pair, or nest deeper than ${maxNesting} levels`;
 
 /** Whether every store keeps a value as it is: PostgreSQL has no NUL in text, and UTF-8 has no lone surrogates. */
-export function isStorable(value: JsonValue): boolean {
+export function isStorable(value: unknown, depth = 0): boolean {
   if (typeof value === "string") return !value.includes("\0") && value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
-  return Object.entries(value).every(([name, inner]: [string, JsonValue]) => isStorable(name) && isStorable(inner));
+  if (depth === maxNesting) return false;
+  return Object.entries(value).every(
+    ([name, inner]: [string, unknown]) => isStorable(name) && isStorable(inner, depth + 1),
+  );
 }
 
 /** Orders two scalars of the same type as every store does: text by its UTF-8 bytes, false before true. */
 function compareScalars(one: Scalar, other: Scalar): number {
   if (one === other) return 0;
-  if (typeof one === "string" && typeof other === "string") {
-    return Buffer.compare(Buffer.from(one), Buffer.from(other));
-  }
+  if (typeof one === "string" && typeof other === "string") return Buffer.compare(Buffer.from(one), Buffer.from(other));
   return one < other ? -1 : 1;
 }

@@ -1,19 +1,22 @@
+import { isDeepStrictEqual } from "node:util";
+
 import {
   type ApplyResult,
-  comparePositions,
   type EntityStore,
   type EntityTable,
   type JsonValue,
   matchesCondition,
+  pageOf,
   type Row,
   type RowChange,
   type RowCondition,
-  sortPosition,
 } from "./store.ts";
 
 /** A store that collects changes, sees them in its own lists, and makes them all or none. */
 export interface StoreTransaction {
   readonly store: EntityStore;
+  /** Drops all changes. */
+  end(): void;
   /** Makes all changes, or none because of a row of `entity`. */
   commit(): Promise<{ readonly ok: true } | (Extract<ApplyResult, { ok: false }> & { readonly entity: string })>;
 }
@@ -51,20 +54,38 @@ export function beginTransaction(store: EntityStore): StoreTransaction {
       after !== undefined && matchesCondition(where, after) ? [after] : [],
     );
 
-  function change(made: RowChange): void {
+  let isOver = false;
+  function requireOpen(): void {
+    if (!isOver) return;
+    // What came now would be lost without a word.
+    throw new TypeError("the transaction is over; await every call inside of it, and use its records nowhere else");
+  }
+
+  /** Makes one change, unless the transaction has made another one since the row was read. */
+  function change(made: RowChange, undo: (() => void)[]): Extract<ApplyResult, { ok: false }>["problem"] | undefined {
     const { table } = made;
     const pending = pendingOf(table);
     const key = (made.kind === "insert" ? made.row : made.expected)[table.key] ?? null;
     const known = pending.get(key);
     const after = made.kind === "remove" ? undefined : made.row;
-    if (known !== undefined) known.after = after;
-    else pending.set(key, { table, before: made.kind === "insert" ? undefined : made.expected, after });
+    if (known === undefined) {
+      pending.set(key, { table, before: made.kind === "insert" ? undefined : made.expected, after });
+      undo.push(() => pending.delete(key));
+      return undefined;
+    }
+    const current = known.after;
+    if (made.kind === "insert" && current !== undefined) return "duplicate";
+    if (made.kind !== "insert" && !isDeepStrictEqual(current, made.expected)) return "stale";
+    known.after = after;
+    undo.push(() => (known.after = current));
+    return undefined;
   }
 
   return {
     store: {
       open: async () => {},
       list: async (table, query) => {
+        requireOpen();
         const pending = pendingOf(table);
         // A changed row may leave the page, so as many more are read.
         const stored = await store.list(table, { ...query, limit: query.limit + pending.size });
@@ -72,29 +93,34 @@ export function beginTransaction(store: EntityStore): StoreTransaction {
           .filter((row) => !pending.has(row[table.key] ?? null))
           .map((row) => asRead(table, row))
           .filter((row) => matchesCondition(query.where, row));
-        return [...unchanged, ...own(table, query.where)]
-          .map((row) => ({ row, position: sortPosition(query.sort, row) }))
-          .filter(({ position }) => {
-            return query.after === undefined || comparePositions(query.sort, position, query.after) > 0;
-          })
-          .toSorted((one, other) => comparePositions(query.sort, one.position, other.position))
-          .slice(0, query.limit)
-          .map(({ row }) => row);
+        return pageOf([...unchanged, ...own(table, query.where)], query);
       },
       count: async (table, where) => {
+        requireOpen();
         const gone = [...pendingOf(table).values()].filter(
           ({ before }) => before !== undefined && matchesCondition(where, before),
         );
         return (await store.count(table, where)) - gone.length + own(table, where).length;
       },
       apply: async (changes) => {
-        for (const made of changes) change(made);
+        requireOpen();
+        const undo: (() => void)[] = [];
+        for (const [index, made] of changes.entries()) {
+          const problem = change(made, undo);
+          if (problem === undefined) continue;
+          for (const step of undo.toReversed()) step();
+          return { ok: false, index, problem };
+        }
         return { ok: true };
       },
       check: async () => store.check(),
       close: async () => {},
     },
+    end: () => {
+      isOver = true;
+    },
     commit: async () => {
+      isOver = true;
       const changes = [...tables.values()].flatMap((pending) => [...pending.values()].flatMap(toChange));
       // Removed rows first: a new row may take their unique values.
       const ordered = changes.toSorted((one, other) => Number(other.kind === "remove") - Number(one.kind === "remove"));

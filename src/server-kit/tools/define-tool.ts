@@ -122,9 +122,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
 }
 
 function toOutput(returned: unknown, isTyped: boolean): ToolOutput {
-  if (typeof returned === "string") {
-    return { kind: "result", result: { content: [{ type: "text", text: returned }] } };
-  }
+  if (typeof returned === "string") return { kind: "result", result: { content: [{ type: "text", text: returned }] } };
   // By the types of `run`, anything but text and data is a result.
   if (!isTyped || isResult(returned)) return { kind: "result", result: returned as CallToolResult };
   // The output schema validates the data before it leaves.

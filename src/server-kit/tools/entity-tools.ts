@@ -109,12 +109,7 @@ const genericTools: readonly GenericTool[] = [
     description: "Lists records of an entity, page by page. Call describe_entities first for its fields.",
     members: ["pageSize", "cursor", "sort", "filter", "includeTotal"],
   },
-  {
-    name: "get_record",
-    operation: "Get",
-    description: "Gets one record of an entity by its key.",
-    members: ["id"],
-  },
+  { name: "get_record", operation: "Get", description: "Gets one record of an entity by its key.", members: ["id"] },
   {
     name: "create_record",
     operation: "Create",

@@ -27,26 +27,19 @@ export type ToolOutcome =
   | { readonly kind: "fault"; readonly id: string };
 
 /** Authorises and runs calls, for every transport and for REST (KO-021). */
-export interface Executor {
-  /** The decision that `run` will make, for a transport that has to know it beforehand. */
-  authorize(name: string, caller: Requester): AccessDecision;
-  run(entry: ToolEntry, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
-  /** Calls the listener after each call; returns a function that removes it. */
-  onCall(listener: (event: CallEvent) => void): () => void;
-  /** Resolves when no call is running. */
-  idle(): Promise<void>;
-}
+export type Executor = ReturnType<typeof createExecutor>;
 
 /** Creates an executor over a catalog that a reload may replace. */
-export function createExecutor(catalog: () => ToolCatalog, clock: Clock, newId: () => string): Executor {
+export function createExecutor(catalog: () => ToolCatalog, clock: Clock, newId: () => string) {
   const listeners = new Set<(event: CallEvent) => void>();
   const running = new Set<Promise<ToolOutcome>>();
   return {
-    authorize: (name, caller) => {
+    /** The decision that `run` will make, for a transport that has to know it beforehand. */
+    authorize: (name: string, caller: Requester): AccessDecision => {
       const entry = catalog().tools.get(name);
       return entry === undefined ? { kind: "unknown" } : authorizeTool(entry, caller, catalog().settings);
     },
-    run: async (entry, given, caller, context) => {
+    run: async (entry: ToolEntry, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome> => {
       const started = clock.now();
       const call = attempt(entry, given, caller, context);
       running.add(call);
@@ -55,11 +48,13 @@ export function createExecutor(catalog: () => ToolCatalog, clock: Clock, newId: 
       report(entry.name, caller, outcome, clock.now() - started);
       return outcome;
     },
-    onCall: (listener) => {
+    /** Calls the listener after each call; returns a function that removes it. */
+    onCall: (listener: (event: CallEvent) => void): (() => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    idle: async () => {
+    /** Resolves when no call is running. */
+    idle: async (): Promise<void> => {
       while (running.size > 0) await Promise.all(running);
     },
   };
@@ -126,7 +121,7 @@ function outcomeLabel(outcome: Exclude<ToolOutcome, { kind: "unknown" }>): CallE
   }
 }
 
-/** Who calls, as far as the decision depends on it. */
+/** The facts about a caller that access decisions depend on. */
 export type Requester = Pick<KitCaller, "principal" | "via">;
 
 /** JSON-RPC codes of refusals, outside -32768..-32000 (KO-098). */
@@ -170,12 +165,7 @@ function applyAccessRules(
 
 /** The local user of stdio, with the configured scopes or all declared ones (KO-138). */
 export function stdioPrincipal(settings: KitSettings, declared: readonly string[]): Principal {
-  return {
-    id: "local",
-    kind: "key",
-    scopes: new Set(settings.stdioScopes ?? declared),
-    claims: { local: true },
-  };
+  return { id: "local", kind: "key", scopes: new Set(settings.stdioScopes ?? declared), claims: { local: true } };
 }
 
 /** The refusal of a caller that has to log in. */

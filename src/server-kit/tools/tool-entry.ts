@@ -12,7 +12,7 @@ export interface KitCaller {
   readonly principal: Principal;
   /** How the call arrived. REST is not an MCP transport, so `enabledTransports` does not apply to it. */
   readonly via: TransportName | "rest";
-  /** Aborted when nobody waits for the outcome any more. */
+  /** Aborted when the outcome is no longer needed. */
   readonly signal: AbortSignal;
   readonly sessionId: string | undefined;
   /** Appears in the log; unique in this process. */

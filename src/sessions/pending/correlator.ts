@@ -14,8 +14,9 @@ import {
 } from "./entry.ts";
 import type { CorrelationOptions, CorrelatorDeps } from "./limits.ts";
 import { matchNotification } from "./notifications.ts";
-import { PendingRequests, type Tombstone, tombstoneKey } from "./pending-requests.ts";
+import { PendingRequests } from "./pending-requests.ts";
 import type { CorrelationStatistics } from "./statistics.ts";
+import { type Tombstone, tombstoneSpace } from "./tombstones.ts";
 
 /** Matches every request with its response, in both directions and in any order (SC-047). */
 export interface Correlator<Payload> {
@@ -167,12 +168,12 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
 
   ended(direction: RequestDirection, key: string): Tombstone | undefined {
     const { tombstones, now } = this.#requests;
-    return tombstones.find(tombstoneKey(this, direction, "id", key), now);
+    return tombstones.find(tombstoneSpace(this, direction, "id"), key, now);
   }
 
   endedToken(direction: RequestDirection, key: string): Tombstone | undefined {
     const { tombstones, now } = this.#requests;
-    return tombstones.find(tombstoneKey(this, direction, "token", key), now);
+    return tombstones.find(tombstoneSpace(this, direction, "token"), key, now);
   }
 
   endTask(direction: RequestDirection, taskId: string): void {

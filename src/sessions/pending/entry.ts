@@ -12,7 +12,7 @@ import type { MethodRules } from "./method-rules.ts";
 import type { MultiRoundTrip } from "./multi-round-trips.ts";
 import { shortMethod } from "./message-fields.ts";
 import { type CorrelationState, type FinalState, isFinal, type ResponseMatch } from "./states.ts";
-import type { Tombstone } from "./pending-requests.ts";
+import type { Tombstone } from "./tombstones.ts";
 
 /** Which side sent the request. */
 export type RequestDirection = "client-to-server" | "server-to-client";

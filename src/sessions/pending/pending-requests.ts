@@ -6,7 +6,7 @@ import type { NotificationMessage, RequestMessage } from "../../protocol/message
 import { revisions } from "../../protocol/revisions.ts";
 import { createdTaskId, reportsTaskEnd } from "../../protocol/metadata.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation/semantic.ts";
-import { canTransition, type CorrelationState, correlationStates, type FinalState } from "./states.ts";
+import { canTransition, correlationStates, type FinalState } from "./states.ts";
 import {
   Entry,
   type EntryInit,
@@ -26,6 +26,7 @@ import { createMethodRules, type MethodRules, type RulesFor } from "./method-rul
 import { MultiRoundTrips, type RequestIdentity } from "./multi-round-trips.ts";
 import { matchNotification, type NotificationEffects } from "./notifications.ts";
 import { CorrelationCounters } from "./statistics.ts";
+import { type Tombstone, Tombstones, tombstoneSpace } from "./tombstones.ts";
 
 /** The two characters that tell the type in the key of an id. */
 const keyPrefix = 2;
@@ -283,7 +284,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
       scope.openServerRequests--;
       scope.serverRequestEndedAt = now;
     }
-    this.tombstones.add(tombstoneKey(scope, direction, "id", id.key), entry);
+    this.tombstones.add(tombstoneSpace(scope, direction, "id"), id.key, entry);
     if (entry.token === undefined) return;
     if (entry.createdTask === undefined || scope.isOver) this.#releaseToken(scope, entry);
     else this.#keepTask(scope, entry);
@@ -305,7 +306,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
 
   #releaseToken(scope: ScopeState<Payload>, entry: Entry<Payload>): void {
     if (entry.token === undefined) return;
-    this.tombstones.add(tombstoneKey(scope, entry.direction, "token", entry.token.key), entry);
+    this.tombstones.add(tombstoneSpace(scope, entry.direction, "token"), entry.token.key, entry);
   }
 
   /**
@@ -365,60 +366,4 @@ function oldestOf<Payload>(entries: readonly Entry<Payload>[]): Entry<Payload> |
 function remove<Item>(list: Item[], item: Item): void {
   const index = list.indexOf(item);
   if (index >= 0) list.splice(index, 1);
-}
-
-/** What is remembered of an ended request (SC-052). */
-export interface Tombstone {
-  /** The number of its entry. */
-  readonly number: number;
-  readonly state: CorrelationState;
-  /** Monotonic milliseconds. */
-  readonly endedAt: number;
-}
-
-/** Ids and progress tokens are remembered side by side and never confused. */
-export type KeyKind = "id" | "token";
-
-/**
- * Remembers how requests ended, bounded in number and in age. Two maps take turns: when the newer one holds half of the
- * capacity, the older one is dropped as a whole, which costs less than dropping entries one by one.
- */
-export class Tombstones {
-  readonly #capacity: number;
-  readonly #maxAgeMs: number;
-  #recent = new Map<string, Tombstone>();
-  #older = new Map<string, Tombstone>();
-
-  constructor(capacity: number, maxAgeMs: number) {
-    this.#capacity = capacity;
-    this.#maxAgeMs = maxAgeMs;
-  }
-
-  get size(): number {
-    return this.#recent.size + this.#older.size;
-  }
-
-  add(key: string, { number, state, endedAt }: Tombstone): void {
-    if (this.#capacity === 0) return;
-    this.#recent.set(key, { number, state, endedAt });
-    if (this.#recent.size < this.#capacity / 2) return;
-    this.#older = this.#recent;
-    this.#recent = new Map();
-  }
-
-  /** How a key ended last, unless that is too long ago. */
-  find(key: string, now: number): Tombstone | undefined {
-    const found = this.#recent.get(key) ?? this.#older.get(key);
-    return found === undefined || now - found.endedAt > this.#maxAgeMs ? undefined : found;
-  }
-}
-
-/** The key of one id or token of one direction of one scope. */
-export function tombstoneKey(
-  { number }: { readonly number: number },
-  direction: RequestDirection,
-  kind: KeyKind,
-  key: string,
-): string {
-  return `${number}${direction === "client-to-server" ? ">" : "<"}${kind}${key}`;
 }

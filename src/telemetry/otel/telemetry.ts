@@ -117,6 +117,9 @@ function createRouteTracing(name: string, redact: RedactText, shared: SharedTrac
         isEnded = true;
         const ending = conclude(role, answer, error);
         span.setAttributes(ending.attributes);
+        // When the message came, it was not known yet which server it is for.
+        const member = exchange.tracking.upstream?.member;
+        if (role === "server" && member !== undefined) span.setAttribute(attributes.upstream, member);
         if (ending.failure !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR, message: ending.failure });
         span.end();
         const values = { ...description.metricAttributes, ...ending.attributes };

@@ -1,13 +1,13 @@
-import { IncomingMessage } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../../errors.ts";
+import { nodeHttp } from "../../lib/lazy-modules.ts";
+import { notePart } from "../large-parts.ts";
 
 const empty = Buffer.alloc(0);
 
 /** Reads a request's whole body; rejects as soon as it exceeds the limit. */
 export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    readBodyWithCallbacks(request, maxBytes, resolve, reject);
-  });
+  return new Promise((resolve, reject) => readBodyWithCallbacks(request, maxBytes, resolve, reject));
 }
 
 /** Reads a request's whole body and calls one of the two functions, once. */
@@ -26,12 +26,8 @@ export function readBodyWithCallbacks(
   }
   const body = new BodyCollector(maxBytes, done, failed);
   if (request instanceof SyncBodyRequest && request.deliverTo(body)) return;
-  request.on("data", (chunk: Buffer) => {
-    body.onChunk(chunk);
-  });
-  request.on("end", () => {
-    body.onEnd();
-  });
+  request.on("data", (chunk: Buffer) => body.onChunk(chunk));
+  request.on("end", () => body.onEnd());
   // A broken connection closes the request; without an "error" listener there are no error events.
   request.on("close", () => {
     if (!request.complete) body.onAbort();
@@ -70,7 +66,11 @@ class BodyCollector {
     if (this.#isOver) return;
     this.#isOver = true;
     const [first = empty] = this.#chunks;
-    this.#done(this.#chunks.length <= 1 ? first : Buffer.concat(this.#chunks, this.#size));
+    const body = this.#chunks.length <= 1 ? first : Buffer.concat(this.#chunks, this.#size);
+    this.#chunks.length = 0;
+    // Not with each chunk: those of a message that is being received would survive, and then need a full collection.
+    notePart(this.#size);
+    this.#done(body);
   }
 
   onAbort(): void {
@@ -89,7 +89,7 @@ class BodyCollector {
  * take several events and ticks more, which cost more than parsing the message. A body that is not read with
  * `readBody` is an ordinary stream. Needed by bench load: "CPU a request, gateway / pass-through".
  */
-export class SyncBodyRequest extends IncomingMessage {
+export class SyncBodyRequest extends nodeHttp.IncomingMessage {
   #collector: BodyCollector | undefined;
   #received: (() => void) | undefined;
   /** Whether a part of the body is in the stream already. */
@@ -101,7 +101,7 @@ export class SyncBodyRequest extends IncomingMessage {
     Object.defineProperty(SyncBodyRequest.prototype, "readableEnded", {
       configurable: true,
       get(this: SyncBodyRequest): unknown {
-        return this.#isDelivered || Reflect.get(IncomingMessage.prototype, "readableEnded", this);
+        return this.#isDelivered || Reflect.get(nodeHttp.IncomingMessage.prototype, "readableEnded", this);
       },
     });
   }

@@ -90,16 +90,10 @@ export interface KeepAliveTarget {
 }
 
 /** One timer for all open streams. */
-export interface KeepAlive {
-  add(stream: KeepAliveTarget): void;
-  delete(stream: KeepAliveTarget): void;
-  /** Takes effect after the next tick. */
-  setInterval(intervalMs: number): void;
-  close(): void;
-}
+type KeepAlive = ReturnType<typeof createKeepAlive>;
 
 /** Calls `keepAlive` of every stream each interval; runs no timer while there are none. */
-export function createKeepAlive(startMs: number, setTimer: SetTimer): KeepAlive {
+export function createKeepAlive(startMs: number, setTimer: SetTimer) {
   const streams = new Set<KeepAliveTarget>();
   let intervalMs = startMs;
   let stop: (() => void) | undefined;
@@ -108,17 +102,16 @@ export function createKeepAlive(startMs: number, setTimer: SetTimer): KeepAlive 
     for (const stream of streams) stream.keepAlive();
   }
   return {
-    add: (stream) => {
+    add: (stream: KeepAliveTarget): void => {
       streams.add(stream);
       stop ??= setTimer(intervalMs, tick);
     },
-    delete: (stream) => {
-      streams.delete(stream);
-    },
-    setInterval: (nextMs) => {
+    delete: (stream: KeepAliveTarget) => streams.delete(stream),
+    /** Takes effect after the next tick. */
+    setInterval: (nextMs: number): void => {
       intervalMs = nextMs;
     },
-    close: () => {
+    close: (): void => {
       stop?.();
       streams.clear();
     },

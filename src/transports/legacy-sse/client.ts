@@ -126,15 +126,9 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   const stopTimer = setTimer(endpointMs, () => {
     finish(new GatewayError("upstream_timeout", "the upstream sent no endpoint event in time"));
   });
-  const connected =
-    credentials === undefined
-      ? connect({})
-      : sendWithCredentials(credentials, principalOf(), async (own) => {
-          if (ended === undefined) await connect(own);
-        });
-  connected.catch((error: unknown) => {
-    finish(GatewayError.from(error));
-  });
+  sendWithCredentials(credentials, principalOf(), async (own) => {
+    if (ended === undefined) await connect(own);
+  }).catch((error: unknown) => finish(GatewayError.from(error)));
   isOpening = false;
 
   return {

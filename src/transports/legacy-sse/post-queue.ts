@@ -3,7 +3,7 @@ import { ResponseReader, upstreamStatusError } from "../streamable-http/response
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../core/exchange.ts";
 import { sendWithCredentials } from "../transport.ts";
-import { parse } from "../../protocol/parse.ts";
+import { parseSingle } from "../../protocol/parse.ts";
 
 /** Where messages are posted, and how many may be in flight. */
 export interface PostQueueDeps extends Pick<
@@ -18,16 +18,6 @@ export interface PostQueueDeps extends Pick<
   readonly maxPendingBytes: number;
 }
 
-/** The POSTs of one HTTP+SSE session. */
-export interface PostQueue {
-  /** Resolves when the upstream has accepted the message, else rejects with a GatewayError. */
-  send(message: Buffer): Promise<void>;
-  /** Sets the endpoint and sends the messages that waited for it. */
-  open(path: string): void;
-  /** Ends all POSTs. Messages not accepted yet, and all later ones, reject with this error. */
-  stop(error: GatewayError): void;
-}
-
 /** The response body of a POST is not used; a larger one is not read to its end. */
 const maxResponseBytes = 65_536;
 /** How long a message that is not accepted yet holds up later ones. */
@@ -39,8 +29,8 @@ const maxHoldMs = 1000;
  * `notifications/initialized` before the first call; a notification or response waits for everything earlier. Requests
  * run in parallel. Nothing waits longer than a second for a server that answers a POST only when the work is done.
  */
-export function createPostQueue(target: PostQueueDeps): PostQueue {
-  const { origin, dispatcher, maxPending, maxPendingBytes, setTimer } = target;
+export function createPostQueue(target: PostQueueDeps) {
+  const { origin, dispatcher, credentials, principalOf, maxPending, maxPendingBytes, setTimer } = target;
   const headers = {
     "content-type": "application/json",
     accept: "*/*",
@@ -55,14 +45,6 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
   let pendingBytes = 0;
   let earlierNotifications: Promise<unknown> = opened.promise;
   let everythingEarlier: Promise<unknown> = opened.promise;
-
-  function dispatch(message: Buffer, accepted: () => void, done: () => void): Promise<void> {
-    const { credentials, principalOf } = target;
-    if (credentials === undefined) return postOnce(message, accepted, done, {});
-    return sendWithCredentials(credentials, principalOf(), (own) => postOnce(message, accepted, done, own)).finally(
-      done,
-    );
-  }
 
   function postOnce(
     message: Buffer,
@@ -131,14 +113,18 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
     }
     const stopTimer = setTimer(maxHoldMs, accepted);
     try {
-      await dispatch(message, accepted, done);
+      await sendWithCredentials(credentials, principalOf(), (own) => postOnce(message, accepted, done, own));
+    } catch (error) {
+      done();
+      throw error;
     } finally {
       stopTimer();
     }
   }
 
   return {
-    async send(message) {
+    /** Resolves when the upstream has accepted the message, else rejects with a GatewayError. */
+    async send(message: Buffer): Promise<void> {
       if (stopped !== undefined) throw stopped;
       const isFull = pending >= maxPending || pendingBytes + message.length > maxPendingBytes;
       if (pending > 0 && isFull) throw full(pending, maxPending);
@@ -153,11 +139,13 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
         accepted.resolve();
       }
     },
-    open(endpoint) {
+    /** Sets the endpoint and sends the messages that waited for it. */
+    open(endpoint: string): void {
       path = endpoint;
       opened.resolve();
     },
-    stop(error) {
+    /** Ends all POSTs. Messages not accepted yet, and all later ones, reject with this error. */
+    stop(error: GatewayError): void {
       stopped ??= error;
       opened.resolve();
       for (const abandon of inFlight) abandon(stopped);
@@ -174,8 +162,7 @@ async function after(one: Promise<unknown>, other: Promise<unknown>): Promise<vo
 /** Anything unreadable is not a request, so it keeps its place in the order. */
 function isRequest(message: Buffer): boolean {
   const limits = { maxBytes: message.length, maxDepth: 1000, maxBatch: 1 };
-  const outcome = parse(message, { revision: "unknown", mode: "observe", limits });
-  return outcome.ok && outcome.form === "single" && outcome.message.kind === "request";
+  return parseSingle(message, { revision: "unknown", mode: "observe", limits })?.kind === "request";
 }
 
 function full(current: number, limit: number): GatewayError {

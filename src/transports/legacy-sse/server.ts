@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Principal, SetTimer } from "../../core/exchange.ts";
-import { errorMessage } from "../../core/reply.ts";
+import { rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import { isJsonContentType } from "../../protocol/http/era.ts";
 import { messageBytes } from "../../protocol/message.ts";
@@ -26,6 +26,8 @@ export interface SseServerOptions {
   readonly accept: (channel: Channel, request: IncomingMessage) => ChannelEvents;
   /** A client has authenticated again, with a message on its channel. */
   readonly renew?: (channel: Channel, request: IncomingMessage) => void;
+  /** Throws a GatewayError if a body is not the one that its request announces. */
+  readonly checkBody?: (request: IncomingMessage, body: Buffer) => void;
   /** The path prefix that a proxy in front of us strips, such as `/tools`. */
   readonly publicPath?: () => string;
   /** Called for every refused request. */
@@ -50,32 +52,17 @@ interface SseSession {
 }
 
 const acceptedText = "Accepted";
-const acceptedHeaders = {
-  "content-type": "text/plain; charset=utf-8",
-  "content-length": acceptedText.length,
-};
+const acceptedHeaders = { "content-type": "text/plain; charset=utf-8", "content-length": acceptedText.length };
 
 /** Creates a server for MCP 2024-11-05, HTTP with SSE. A session belongs to the principal that opened it. */
 export function createSseServer(options: SseServerOptions): SseServer {
   const { newId, principalOf, accept, maxBytes, setTimer, publicPath } = options;
   const sessions = new Map<string, SseSession>();
 
-  function refuse(response: ServerResponse, thrown: unknown): void {
+  function refuse(response: ServerResponse, thrown: unknown, headers: Readonly<Record<string, string>> = {}): void {
     const error = GatewayError.from(thrown);
     options.onRefused?.(error, response.req);
-    writeGatewayError(response, error);
-  }
-
-  /** Refuses what is no message of a client, and so gets no JSON-RPC error. */
-  function refusePlain(
-    response: ServerResponse,
-    code: "method_not_allowed" | "unsupported_media_type",
-    text: string,
-    headers: Readonly<Record<string, string>> = {},
-  ): void {
-    const error = new GatewayError(code, text);
-    options.onRefused?.(error, response.req);
-    writeHttpError(response, error.facts.http ?? 400, text, headers);
+    writeError(response, error, headers);
   }
 
   function openSession(request: IncomingMessage, response: ServerResponse): void {
@@ -88,9 +75,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
       incarnation: newId(),
       stream: options.stream,
       setTimer,
-      onEnd: () => {
-        sessions.delete(id);
-      },
+      onEnd: () => sessions.delete(id),
     });
     const events = accept(channel, request);
     if (!channel.isOver) sessions.set(id, { principal, channel, events });
@@ -115,11 +100,11 @@ export function createSseServer(options: SseServerOptions): SseServer {
   async function receiveMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { channel, events } = sessionOf(request);
     if (!isJsonContentType(request.headers["content-type"])) {
-      refusePlain(response, "unsupported_media_type", "the body of a POST must be application/json");
-      return;
+      throw new GatewayError("unsupported_media_type", "the body of a POST must be application/json");
     }
     const body = await readBody(request, maxBytes());
     if (channel.isOver) throw unknownSession();
+    options.checkBody?.(request, body);
     options.renew?.(channel, request);
     events.message(body);
     response.writeHead(202, acceptedHeaders);
@@ -133,7 +118,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     stream(request, response) {
       if (request.method !== "GET") {
         const text = "this endpoint accepts GET only and answers with an event stream";
-        refusePlain(response, "method_not_allowed", text, { allow: "GET" });
+        refuse(response, new GatewayError("method_not_allowed", text), { allow: "GET" });
         return;
       }
       // The client may have disconnected while its request was checked.
@@ -146,7 +131,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     async messages(request, response) {
       if (request.method !== "POST") {
-        refusePlain(response, "method_not_allowed", "this endpoint accepts POST only", { allow: "POST" });
+        refuse(response, new GatewayError("method_not_allowed", "this endpoint accepts POST only"), { allow: "POST" });
         return;
       }
       try {
@@ -213,9 +198,7 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
   });
 
   async function waitForDelivery(): Promise<void> {
-    const stopTimer = setTimer(graceMs, () => {
-      response.destroy();
-    });
+    const stopTimer = setTimer(graceMs, () => response.destroy());
     await closed;
     stopTimer();
   }
@@ -260,45 +243,17 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
  * Answers with a gateway error: its HTTP status, a JSON-RPC error with `origin: "gateway"`, and `Retry-After` if the
  * details have `retryAfter` in seconds. An error without a status means that the client has gone: closes the connection.
  */
-function writeGatewayError(response: ServerResponse, error: GatewayError): void {
-  const { http, jsonrpc } = error.facts;
-  if (http === undefined) {
+function writeError(response: ServerResponse, error: GatewayError, headers: Readonly<Record<string, string>>): void {
+  const { message, status, retryAfter } = rejectionReply(error, undefined);
+  if (message === undefined || status === undefined) {
     response.destroy();
     return;
   }
-  const retryAfter = error.details?.["retryAfter"];
-  const data = { ...error.details, code: error.code };
-  writeError(response, http, jsonrpc ?? -32603, error.message, {
-    data,
-    headers: typeof retryAfter === "number" ? { "retry-after": String(retryAfter) } : {},
-  });
-}
-
-/** Answers a request that is wrong as HTTP, such as 405 and 415, before its body is read. */
-function writeHttpError(
-  response: ServerResponse,
-  status: number,
-  text: string,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  writeError(response, status, -32000, text, { data: {}, headers });
-}
-
-function writeError(
-  response: ServerResponse,
-  status: number,
-  code: number,
-  text: string,
-  extras: {
-    readonly data: Readonly<Record<string, unknown>>;
-    readonly headers: Readonly<Record<string, string>>;
-  },
-): void {
   if (response.headersSent || response.destroyed) return;
-  const data = { ...extras.data, origin: "gateway" };
-  const body = messageBytes(errorMessage(undefined, { code, message: text, data }));
+  const body = messageBytes(message);
   response.writeHead(status, {
-    ...extras.headers,
+    ...headers,
+    ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
     "content-type": "application/json",
     "content-length": body.length,
   });

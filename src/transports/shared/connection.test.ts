@@ -351,6 +351,25 @@ describe("what a shared server asks", () => {
     expect(late.heard).toEqual([]);
   });
 
+  it("hears of progress from the client that was asked, and from no other", async () => {
+    const { ann, bob, say, got, client } = await pair();
+    await bob.link.close("gone");
+    say({ ...question, params: { ...question.params, _meta: { progressToken: 5 } } });
+    const late = client();
+    await late.shakeHands();
+    const progress = (progressToken: unknown) =>
+      notificationOf("notifications/progress", { progressToken, progress: 1 });
+    for (const token of [5, "5", 0, undefined]) await late.tell(progress(token));
+    for (const token of ["5", 6, undefined]) await ann.tell(progress(token));
+    const heard = () => got.filter(({ method }) => method === "notifications/progress").length;
+    expect(heard()).toBe(0);
+    await ann.tell(progress(5));
+    expect(heard()).toBe(1);
+    await ann.tell(messageOf({ jsonrpc: "2.0", id: 0, result: { action: "accept" } }));
+    await ann.tell(progress(5));
+    expect(heard()).toBe(1);
+  });
+
   it("about a task goes to the client whose task it is", async () => {
     const { ann, bob, say, last } = await pair();
     const call = bob.ask("tools/call", { name: "x", task: {} }, 1);

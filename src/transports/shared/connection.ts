@@ -3,15 +3,15 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
-import { createSerialQueue, type SerialQueue } from "../serial-queue.ts";
 import { createTurnLimiter } from "../../lib/turn-limiter.ts";
 import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, type ParseLimits, replaceIds, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import { parse } from "../../protocol/parse.ts";
+import { parseSingle } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
-import { LazyChannel, type OpenChannel, PendingReplies } from "../channel-link.ts";
+import { createSerialQueue, LazyChannel, type OpenChannel, PendingReplies, type SerialQueue } from "../channel-link.ts";
+import { describeInvalid, type InvalidMessage } from "../invalid-message.ts";
 import { cancelledError, cancelledNotification, type LinkEvents, type UpstreamLink } from "../transport.ts";
 
 /** A session with more subscriptions than this receives every update. */
@@ -66,26 +66,16 @@ export interface SharedConnectionOptions {
   readonly lingerMs: number;
 }
 
-/** Links of legacy sessions that share connections. */
-export interface SharedLinks {
-  /** A session's link over the connection of a key, which is opened for the first message. */
-  open(key: string, events: LinkEvents): UpstreamLink;
-  /** Closes all connections. */
-  close(reason: string): Promise<void>;
-}
-
 /**
  * Creates links for several legacy sessions over one channel per key. The handshake is done once: later clients receive
  * the response to the first one, and with it the revision that the server agreed to (MCP 2025-11-25, Lifecycle).
  * Ids, progress tokens and cancels are rewritten (SC-059).
  */
-export function createSharedLinks(
-  openFor: (key: string) => OpenChannel,
-  options: SharedConnectionOptions,
-): SharedLinks {
+export function createSharedLinks(openFor: (key: string) => OpenChannel, options: SharedConnectionOptions) {
   const connections = new Map<string, SharedConnection>();
   return {
-    open: (key, events) => {
+    /** A session's link over the connection of a key, which is opened for the first message. */
+    open: (key: string, events: LinkEvents): UpstreamLink => {
       let connection = connections.get(key);
       if (connection === undefined) {
         const created = new SharedConnection(openFor(key), options, () => {
@@ -96,7 +86,8 @@ export function createSharedLinks(
       }
       return connection.addSession(events);
     },
-    close: async (reason) => {
+    /** Closes all connections. */
+    close: async (reason: string): Promise<void> => {
       await Promise.all([...connections.values()].map((connection) => connection.close(reason)));
     },
   };
@@ -105,7 +96,16 @@ export function createSharedLinks(
 /** Receives the messages that belong to one client of the connection. */
 interface MessageOwner {
   onResponse(response: Message): void;
+  /** The response is no valid message; `response` has the id of the request. */
+  onInvalid(bytes: Buffer, reason: string, response: Message, error: GatewayError): void;
   onMessage(message: Message): void;
+}
+
+/** A request of the server that one session has to answer. */
+interface ServerRequest {
+  readonly receiver: SessionLink;
+  /** The key of its progress token, if it has one. */
+  readonly token: string | undefined;
 }
 
 /** One legacy channel and the sessions on it. When the channel ends, so do all of them. */
@@ -115,8 +115,8 @@ class SharedConnection {
   readonly #channel: LazyChannel;
   readonly #sessions = new Set<SessionLink>();
   readonly #ids = createIdRewriter<MessageOwner>("legacy");
-  /** Which session received a request of the server that is not answered yet, by request id. */
-  readonly #serverRequests = new Map<string, SessionLink>();
+  /** The requests of the server that are not answered yet, and which session received them, by request id. */
+  readonly #serverRequests = new Map<string, ServerRequest>();
   readonly #turn = createTurnLimiter();
   #handshake: PromiseWithResolvers<Message> | undefined;
   #isInitialized = false;
@@ -127,15 +127,9 @@ class SharedConnection {
     this.#options = options;
     this.#onEnd = onEnd;
     this.#channel = new LazyChannel(open, {
-      message: (bytes) => {
-        this.#receive(bytes);
-      },
-      malformed: (bytes, reason) => {
-        this.#anySession?.events.malformed(bytes, reason, undefined, this.context);
-      },
-      closed: (error) => {
-        this.#closed(error);
-      },
+      message: (bytes) => this.#receive(bytes),
+      malformed: (bytes, reason) => this.#anySession?.events.malformed(bytes, reason, undefined, this.context),
+      closed: (error) => this.#closed(error),
     });
   }
 
@@ -150,9 +144,10 @@ class SharedConnection {
   removeSession(session: SessionLink, reason: string): void {
     this.#sessions.delete(session);
     if (this.#sessions.size > 0 || this.#isOver) return;
-    this.#stopLinger = this.#options.setTimer(this.#options.lingerMs, () => {
-      this.close(reason).catch(this.#report);
-    });
+    this.#stopLinger = this.#options.setTimer(
+      this.#options.lingerMs,
+      () => void this.close(reason).catch(this.#report),
+    );
   }
 
   /** Closes the channel, which ends the sessions on it. */
@@ -199,6 +194,11 @@ class SharedConnection {
         if (response.kind === "error") forget();
         handshake.resolve(response);
       },
+      onInvalid: (bytes, reason, _response, error) => {
+        this.#anySession?.events.malformed(bytes, reason, undefined, this.context);
+        forget();
+        handshake.reject(error);
+      },
       onMessage: () => {},
     });
     const sent = idScope.rewrite(request);
@@ -226,6 +226,18 @@ class SharedConnection {
     if (response.id !== undefined) this.#serverRequests.delete(response.id.key);
   }
 
+  /** Whether a progress notification of a client is about a request of the server that this client received. */
+  isOwnProgress(session: SessionLink, notification: Message): boolean {
+    const key = metadataOf(notification).related?.id.key;
+    for (const { receiver, token } of this.#serverRequests.values())
+      if (receiver === session && token !== undefined && token === key) return true;
+    return false;
+  }
+
+  #expectAnswer(request: RequestMessage, receiver: SessionLink): void {
+    this.#serverRequests.set(request.id.key, { receiver, token: metadataOf(request).progressToken?.key });
+  }
+
   isSubscribedByOthers(session: SessionLink, uri: string): boolean {
     for (const other of this.#sessions) if (other !== session && other.subscriptions.has(uri)) return true;
     return false;
@@ -247,12 +259,13 @@ class SharedConnection {
   }
 
   #receive(bytes: Buffer): void {
-    const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
-    if (!outcome.ok || outcome.form !== "single") {
-      this.#anySession?.events.malformed(bytes, "not a message of the protocol", undefined, this.context);
+    const parsing = { revision: newestLegacy, mode: "enforce", limits: this.#options.limits } as const;
+    const received = parseSingle(bytes, parsing);
+    if (received === undefined) {
+      this.#receiveInvalid(bytes, describeInvalid(bytes, parsing));
       return;
     }
-    const restored = this.#ids.restore(outcome.message);
+    const restored = this.#ids.restore(received);
     const { message } = restored;
     if (restored.type === "owned") this.#deliver(message, restored.owner);
     else if (message.kind === "request") this.#receiveRequest(message);
@@ -261,13 +274,20 @@ class SharedConnection {
     else if (message.kind !== "notification") this.#anySession?.onMessage(message);
   }
 
+  #receiveInvalid(bytes: Buffer, { reason, response }: InvalidMessage): void {
+    const restored = response === undefined ? undefined : this.#ids.restore(response.withId);
+    if (response !== undefined && restored?.type === "owned")
+      restored.owner.onInvalid(bytes, reason, restored.message, response.error);
+    else this.#anySession?.events.malformed(bytes, reason, undefined, this.context);
+  }
+
   /** Delivers a message that names a request or task of one session. */
   #deliver(message: Message, owner: MessageOwner): void {
     if (message.kind === "result" || message.kind === "error") {
       owner.onResponse(message);
       return;
     }
-    if (message.kind === "request" && owner instanceof SessionLink) this.#serverRequests.set(message.id.key, owner);
+    if (message.kind === "request" && owner instanceof SessionLink) this.#expectAnswer(message, owner);
     owner.onMessage(message);
   }
 
@@ -276,7 +296,7 @@ class SharedConnection {
     const [only, another] = this.#sessions;
     if (request.method === "ping") this.#respond(resultMessage(request.id, "{}"));
     else if (only !== undefined && another === undefined) {
-      this.#serverRequests.set(request.id.key, only);
+      this.#expectAnswer(request, only);
       only.receiveUnaddressed(request, true);
     } else {
       const text = "several clients share this server, and the request does not say which one it addresses";
@@ -294,7 +314,7 @@ class SharedConnection {
   #broadcast(message: Message): void {
     if (message.method === "notifications/cancelled") {
       const key = metadataOf(message).related?.id.key ?? "";
-      this.#serverRequests.get(key)?.receiveUnaddressed(message, false);
+      this.#serverRequests.get(key)?.receiver.receiveUnaddressed(message, false);
       this.#serverRequests.delete(key);
       return;
     }
@@ -311,9 +331,7 @@ class SharedConnection {
     return first;
   }
 
-  readonly #report = (error: unknown): void => {
-    this.#anySession?.events.error(GatewayError.from(error));
-  };
+  readonly #report = (error: unknown): void => this.#anySession?.events.error(GatewayError.from(error));
 }
 
 /** One legacy session's link over a shared connection. */
@@ -368,6 +386,8 @@ class SessionLink implements UpstreamLink, MessageOwner {
       this.isInitialized = true;
       if (!this.#connection.claimInitialized()) return noReply;
     }
+    // Tokens of the server are no secret: another client could speak in the name of the one that was asked.
+    if (message.method === "notifications/progress" && !this.#connection.isOwnProgress(this, message)) return noReply;
     const outcome = this.#idScope.rewrite(message);
     if (outcome.ok) await this.#connection.write(outcome.message);
     return noReply;
@@ -387,9 +407,13 @@ class SessionLink implements UpstreamLink, MessageOwner {
   }
 
   onResponse(response: Message): void {
-    this.#queue(() => {
-      this.#pending.settle(response.id?.key, { message: response });
-    });
+    this.#queue(() => void this.#pending.settle(response.id?.key, { message: response }));
+  }
+
+  onInvalid(bytes: Buffer, reason: string, response: Message, error: GatewayError): void {
+    const pending = this.#pending.get(response.id?.key);
+    this.events.malformed(bytes, reason, pending?.exchange, this.#connection.context);
+    this.#queue(() => pending?.settle(error));
   }
 
   onMessage(message: Message): void {
@@ -415,9 +439,7 @@ class SessionLink implements UpstreamLink, MessageOwner {
     return this.#isClosed ? undefined : this.events.message(message, related, this.#connection.context);
   }
 
-  readonly #report = (error: unknown): void => {
-    this.events.error(GatewayError.from(error));
-  };
+  readonly #report = (error: unknown): void => this.events.error(GatewayError.from(error));
 
   async #ready(): Promise<void> {
     if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
@@ -457,14 +479,10 @@ class SessionLink implements UpstreamLink, MessageOwner {
   }
 
   #send(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const pending = this.#pending.add(message.id.key, exchange, () => {
-      this.#sendCancelled(exchange);
-    });
+    const pending = this.#pending.add(message.id.key, exchange, () => this.#sendCancelled(exchange));
     const sent = this.#idScope.rewrite(message);
     if (sent.ok) {
-      this.#connection.write(sent.message).catch((error: unknown) => {
-        pending.settle(GatewayError.from(error));
-      });
+      this.#connection.write(sent.message).catch((error: unknown) => pending.settle(GatewayError.from(error)));
     }
     return pending.reply;
   }

@@ -196,15 +196,13 @@ function createPauses(setTimer: SetTimer) {
 }
 
 function fullError(limit: number): GatewayError {
-  return new GatewayError("overloaded", `all ${limit} server processes of this route are in use`, {
-    details: { limit, retryAfter: fullRetrySeconds },
-  });
+  const details = { limit, retryAfter: fullRetrySeconds };
+  return new GatewayError("overloaded", `all ${limit} server processes of this route are in use`, { details });
 }
 
 function ownFullError(limit: number): GatewayError {
-  return new GatewayError("rate_limited", `this caller uses ${limit} server processes of this route already`, {
-    details: { limit, retryAfter: fullRetrySeconds },
-  });
+  const text = `this caller uses ${limit} server processes of this route already`;
+  return new GatewayError("rate_limited", text, { details: { limit, retryAfter: fullRetrySeconds } });
 }
 
 function loopError(crashes: number, waitMs: number, exit: ChildExit | undefined): GatewayError {
@@ -213,10 +211,7 @@ function loopError(crashes: number, waitMs: number, exit: ChildExit | undefined)
   return new GatewayError(
     "upstream_unreachable",
     `the server process keeps crashing: ${crashes} times in a row, last${how}; the next try is in ${seconds} s`,
-    {
-      details: { retryAfter: seconds },
-      ...(exit === undefined ? {} : { cause: exitCause(exit) }),
-    },
+    { details: { retryAfter: seconds }, ...(exit === undefined ? {} : { cause: exitCause(exit) }) },
   );
 }
 
@@ -231,29 +226,10 @@ interface RestartBackoffOptions {
   readonly forgetMs: number;
 }
 
+const defaultRestartBackoff: RestartBackoffOptions = { firstMs: 250, maxMs: 30_000, loopAfter: 5, forgetMs: 60_000 };
+
 /** Counts the crashes of a server. */
-interface RestartBackoff {
-  /** Milliseconds until a start may be tried again. */
-  readonly waitMs: number;
-  /** Crashes in a row. */
-  readonly crashes: number;
-  readonly isLoop: boolean;
-  /** A process crashed. */
-  crashed(): void;
-  /** A start is being tried. After too many crashes other starts wait for its outcome. */
-  trying(): void;
-  /** A process works: no delay, though the next crash still counts as one in a row. */
-  working(): void;
-}
-
-const defaultRestartBackoff: RestartBackoffOptions = {
-  firstMs: 250,
-  maxMs: 30_000,
-  loopAfter: 5,
-  forgetMs: 60_000,
-};
-
-export function createRestartBackoff(options: RestartBackoffOptions, clock: Clock): RestartBackoff {
+export function createRestartBackoff(options: RestartBackoffOptions, clock: Clock) {
   const { firstMs, maxMs, loopAfter, forgetMs } = options;
   let crashes = 0;
   let lastCrash = Number.NEGATIVE_INFINITY;
@@ -268,28 +244,32 @@ export function createRestartBackoff(options: RestartBackoffOptions, clock: Cloc
   }
 
   return {
-    get waitMs() {
+    /** Milliseconds until a start may be tried again. */
+    get waitMs(): number {
       return Math.max(0, nextTry - clock.now());
     },
-    get crashes() {
+    /** Crashes in a row. */
+    get crashes(): number {
       forgetOld();
       return crashes;
     },
-    get isLoop() {
+    get isLoop(): boolean {
       forgetOld();
       return crashes >= loopAfter;
     },
-    crashed() {
+    crashed(): void {
       forgetOld();
       crashes += 1;
       lastCrash = clock.now();
       postpone();
     },
-    trying() {
+    /** A start is being tried. After too many crashes other starts wait for its outcome. */
+    trying(): void {
       forgetOld();
       if (crashes >= loopAfter) postpone();
     },
-    working() {
+    /** A process works: the next start has no delay, but the next crash still counts as consecutive. */
+    working(): void {
       nextTry = Number.NEGATIVE_INFINITY;
     },
   };

@@ -2,9 +2,11 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Writable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
 
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
+import { thrownCode } from "../../lib/thrown-message.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
@@ -236,13 +238,12 @@ export function exitCause(exit: ChildExit): Error {
 
 /** The error for a child that cannot be started. Only its cause, for the log, has paths of this machine. */
 function startError(command: string, cwd: string | undefined, cause: unknown): GatewayError {
-  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   return new GatewayError("upstream_unreachable", "the server process cannot be started; see the log of the gateway", {
-    cause: new Error(`cannot start "${command}": ${reasonOf(code, cwd)}`, { cause }),
+    cause: new Error(`cannot start "${command}": ${reasonOf(thrownCode(cause), cwd)}`, { cause }),
   });
 }
 
-function reasonOf(code: unknown, cwd: string | undefined): string {
+function reasonOf(code: string | undefined, cwd: string | undefined): string {
   if (cwd !== undefined && (code === "ENOENT" || code === "ENOTDIR") && !existsSync(cwd)) {
     return "its working directory does not exist; check `cwd`";
   }
@@ -263,68 +264,44 @@ function reasonOf(code: unknown, cwd: string | undefined): string {
     case "ERR_INVALID_ARG_VALUE":
       return "its name, an argument or a variable contains a NUL character";
     default:
-      return `the system call failed${typeof code === "string" ? ` (${code})` : ""}`;
+      return `the system call failed${code === undefined ? "" : ` (${code})`}`;
   }
 }
 
-/** Splits the stderr of a child into lines. */
-export interface StderrLines {
-  push(chunk: Buffer): void;
-  /** Reports an unfinished last line. */
-  end(): void;
-  /** The last lines, oldest first. */
-  tail(): readonly string[];
-}
-
-const maxLineBytes = 8 * 1024;
+const maxLineLength = 8 * 1024;
 const tailLength = 10;
-const LF = 0x0a;
-const CR = 0x0d;
 
 /** Creates the splitter. A CR ends a line too, for progress bars; a line over 8 KiB is reported in pieces. */
-export function createStderrLines(onLine: (line: string) => void): StderrLines {
-  const buffer = Buffer.alloc(maxLineBytes);
-  let used = 0;
+export function createStderrLines(onLine: (line: string) => void) {
+  const decoder = new StringDecoder("utf8");
   const recent: string[] = [];
+  let unfinished = "";
 
-  function report(line: Buffer): void {
-    const text = line.toString("utf8").trimEnd();
-    if (text === "") return;
-    recent.push(text);
-    if (recent.length > tailLength) recent.shift();
-    onLine(text);
-  }
-
-  function flush(): void {
-    if (used === 0) return;
-    const line = buffer.subarray(0, used);
-    used = 0;
-    report(line);
-  }
-
-  function append(chunk: Buffer, from: number, to: number): void {
-    let at = from;
-    while (at < to) {
-      const copied = chunk.copy(buffer, used, at, Math.min(to, at + maxLineBytes - used));
-      used += copied;
-      at += copied;
-      if (used === maxLineBytes) flush();
+  function report(line: string): void {
+    for (let at = 0; at < line.length; at += maxLineLength) {
+      const text = line.slice(at, at + maxLineLength).trimEnd();
+      if (text === "") continue;
+      recent.push(text);
+      if (recent.length > tailLength) recent.shift();
+      onLine(text);
     }
   }
 
   return {
-    push(chunk) {
-      let at = 0;
-      for (let i = 0; i < chunk.length; i += 1) {
-        if (chunk[i] !== LF && chunk[i] !== CR) continue;
-        append(chunk, at, i);
-        flush();
-        at = i + 1;
-      }
-      append(chunk, at, chunk.length);
+    push(chunk: Buffer): void {
+      const lines = (unfinished + decoder.write(chunk)).split(/[\r\n]/u);
+      const last = lines.pop() ?? "";
+      const rest = last.length % maxLineLength;
+      for (const line of [...lines, last.slice(0, last.length - rest)]) report(line);
+      unfinished = last.slice(last.length - rest);
     },
-    end: flush,
-    tail: () => [...recent],
+    /** Reports an unfinished last line. */
+    end(): void {
+      report(unfinished + decoder.end());
+      unfinished = "";
+    },
+    /** The last lines, oldest first. */
+    tail: (): readonly string[] => [...recent],
   };
 }
 

@@ -4,61 +4,23 @@ export type ChildEnvironment = Readonly<Record<string, string | undefined>>;
 /** Marks a child and its descendants, so that they can be found. */
 export const childMarkerVariable = "HEADGATE_CHILD";
 
-const posixNames: ReadonlySet<string> = new Set([
-  "PATH",
-  "HOME",
-  "LANG",
-  "LANGUAGE",
-  "TZ",
-  "TMPDIR",
-  "USER",
-  "LOGNAME",
-  "SHELL",
-  "TERM",
-]);
+const posixNames = namesIn("PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SHELL TERM");
 
 /** How to reach the network: proxies, and the certificates to trust. */
-const networkNames: ReadonlySet<string> = new Set([
-  "HTTP_PROXY",
-  "HTTPS_PROXY",
-  "ALL_PROXY",
-  "NO_PROXY",
-  "NODE_EXTRA_CA_CERTS",
-  "NODE_USE_SYSTEM_CA",
-  "NODE_USE_ENV_PROXY",
-  "SSL_CERT_FILE",
-  "SSL_CERT_DIR",
-  "REQUESTS_CA_BUNDLE",
-  "CURL_CA_BUNDLE",
-]);
+const networkNames = namesIn(
+  "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA NODE_USE_ENV_PROXY " +
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE",
+);
 /** The settings of what downloads servers. */
 const downloaderNames = /^(?:npm_config|pip|uv)_/iu;
 const secretNames = /auth|token|password|secret|credential|_key$|\/\//iu;
 const userInformation = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*@/iu;
 
 /** Without these, programs on Windows do not find their libraries and the user's folders. */
-const windowsNames: ReadonlySet<string> = new Set([
-  "PATH",
-  "PATHEXT",
-  "APPDATA",
-  "LOCALAPPDATA",
-  "PROGRAMDATA",
-  "PROGRAMFILES",
-  "PROGRAMFILES(X86)",
-  "COMMONPROGRAMFILES",
-  "HOMEDRIVE",
-  "HOMEPATH",
-  "USERNAME",
-  "USERPROFILE",
-  "SYSTEMDRIVE",
-  "SYSTEMROOT",
-  "WINDIR",
-  "COMSPEC",
-  "PROCESSOR_ARCHITECTURE",
-  "NUMBER_OF_PROCESSORS",
-  "TEMP",
-  "TMP",
-]);
+const windowsNames = namesIn(
+  "PATH PATHEXT APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) COMMONPROGRAMFILES HOMEDRIVE HOMEPATH " +
+    "USERNAME USERPROFILE SYSTEMDRIVE SYSTEMROOT WINDIR COMSPEC PROCESSOR_ARCHITECTURE NUMBER_OF_PROCESSORS TEMP TMP",
+);
 
 /**
  * The environment of a child: the inherited variables that every program needs, those that say how to reach the network, and
@@ -93,6 +55,10 @@ function isNetworkSetting(name: string): boolean {
 function isNeeded(name: string, platform: NodeJS.Platform): boolean {
   if (platform === "win32") return windowsNames.has(name.toUpperCase());
   return posixNames.has(name) || name.startsWith("LC_");
+}
+
+function namesIn(text: string): ReadonlySet<string> {
+  return new Set(text.split(" "));
 }
 
 function deleteVariants(environment: Record<string, string>, name: string): void {

@@ -4,16 +4,6 @@ import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
 import type { ChannelEvents } from "../transport.ts";
 
-/** Writes messages to a stream, one per line, with a bounded queue. */
-export interface MessageWriter {
-  /** See `Channel.send`. */
-  send(message: Buffer): void | Promise<void>;
-  /** From now on `send` rejects with this error; queued messages are still written. */
-  stop(error: GatewayError): void;
-  /** Resolves when all messages are written, or the stream is closed. */
-  flushed(): Promise<void>;
-}
-
 export interface MessageWriterOptions {
   /** Bytes that may be queued; a larger message is accepted while the queue is empty. */
   readonly maxQueueBytes: number;
@@ -24,7 +14,7 @@ export interface MessageWriterOptions {
 }
 
 /** Creates a writer. The owner of the stream handles its error events. */
-export function createMessageWriter(stream: Writable, options: MessageWriterOptions): MessageWriter {
+export function createMessageWriter(stream: Writable, options: MessageWriterOptions) {
   const { maxQueueBytes, reader, lost } = options;
   let stopped: GatewayError | undefined;
   let unwritten = 0;
@@ -58,7 +48,8 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
   });
 
   return {
-    send(message) {
+    /** See `Channel.send`. */
+    send(message: Buffer): void | Promise<void> {
       if (stopped !== undefined) return Promise.reject(stopped);
       const waiting = stream.writableLength;
       if (waiting > 0 && waiting + message.length + 1 > maxQueueBytes) {
@@ -70,10 +61,12 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
       stream.write(line, settle);
       return undefined;
     },
-    stop(error) {
+    /** From now on `send` rejects with this error; queued messages are still written. */
+    stop(error: GatewayError): void {
       stopped ??= error;
     },
-    async flushed() {
+    /** Resolves when all messages are written, or the stream is closed. */
+    async flushed(): Promise<void> {
       if (unwritten === 0 || stream.destroyed) return;
       idle ??= Promise.withResolvers<void>();
       await idle.promise;
@@ -87,13 +80,6 @@ function full(reader: string, waiting: number, limit: number): GatewayError {
   });
 }
 
-/** Splits a stream into messages. */
-export interface MessageLines {
-  push(chunk: Uint8Array): void;
-  /** Ends the stream. A last line without a line end may be incomplete, so it is malformed. */
-  end(): void;
-}
-
 const empty = Buffer.alloc(0);
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
@@ -105,10 +91,7 @@ const quote = 0x22;
  * Reads one message per line (MCP 2025-11-25, stdio). A line that cannot be a message, such as log text, is reported as
  * malformed and skipped (SC-019). The parser checks the others.
  */
-export function createMessageLines(
-  maxLineBytes: number,
-  events: Pick<ChannelEvents, "message" | "malformed">,
-): MessageLines {
+export function createMessageLines(maxLineBytes: number, events: Pick<ChannelEvents, "message" | "malformed">) {
   const reader = createLineReader({
     maxLineBytes,
     onLine(line) {
@@ -120,8 +103,9 @@ export function createMessageLines(
     },
   });
   return {
-    push: (chunk) => reader.push(chunk),
-    end() {
+    push: (chunk: Uint8Array) => reader.push(chunk),
+    /** Ends the stream. A last line without a line end may be incomplete, so it is malformed. */
+    end(): void {
       const last = reader.end();
       if (!last.complete) events.malformed(last.rest ?? empty, "the stream ended within a line");
     },

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { delimiter, join, resolve, win32 } from "node:path";
 
+import { thrownCode } from "../../lib/thrown-message.ts";
 import type { ChildEnvironment } from "./environment.ts";
 
 /** A program and its arguments. */
@@ -59,7 +60,7 @@ export function requireProgram(file: string, cwd: string | undefined, environmen
       if (statSync(path).isFile()) return;
       fault = Object.assign(new Error(`spawn ${file} EACCES`), { code: "EACCES" });
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = thrownCode(error);
       if (code === "EACCES" || (code === "ENOTDIR" && file.includes("/"))) fault = error;
     }
   }

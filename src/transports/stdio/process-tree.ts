@@ -54,10 +54,7 @@ interface TreeMembers {
 async function findMembers(tree: ProcessTree): Promise<TreeMembers> {
   const table = tree.startedAt === undefined ? undefined : await listProcesses();
   if (table === undefined) {
-    return {
-      signal: (name) => sendSignal(-tree.leader, name),
-      isEmpty: () => !sendSignal(-tree.leader, 0),
-    };
+    return { signal: (name) => sendSignal(-tree.leader, name), isEmpty: () => !sendSignal(-tree.leader, 0) };
   }
   let living = findTreeMembers(tree, table, (pid, marker) => carriesMarker(pid, marker) || isInChildGroup(pid, marker));
   return {
@@ -78,13 +75,17 @@ function isAlive(entry: ProcessEntry): boolean {
   return now !== undefined && now.startedAt === entry.startedAt && !now.isZombie;
 }
 
-/** Whether any process received the signal. */
+/** Whether any process received the signal: none if it has exited (ESRCH) or become another user's (EPERM). */
 function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
+  return attempt(() => process.kill(target, signal)) === true;
+}
+
+/** The result of a system call; undefined if it fails, because processes and files may be gone at any moment. */
+function attempt<Result>(call: () => Result): Result | undefined {
   try {
-    return process.kill(target, signal);
+    return call();
   } catch {
-    // ESRCH: it has exited. EPERM: it has become another user's.
-    return false;
+    return undefined;
   }
 }
 
@@ -148,21 +149,16 @@ export function parseProcess(stat: string): ProcessEntry | undefined {
   return [pid, entry.parent, entry.group, entry.session, startedAt].every(Number.isSafeInteger) ? entry : undefined;
 }
 
+/** A process; undefined if it has exited, or this is not Linux. */
 export function readProcess(pid: number): ProcessEntry | undefined {
-  try {
-    return parseProcess(readFileSync(`/proc/${pid}/stat`, "latin1"));
-  } catch {
-    // It has exited, or this is not Linux.
-    return undefined;
-  }
+  return attempt(() => parseProcess(readFileSync(`/proc/${pid}/stat`, "latin1")));
 }
 
 /** All processes of this machine or container; undefined without `/proc`. */
 export async function listProcesses(): Promise<readonly ProcessEntry[] | undefined> {
-  const names = processFolders();
-  if (names === undefined) return undefined;
+  const names = attempt(() => readdirSync("/proc")) ?? [];
   const entries: ProcessEntry[] = [];
-  for (const [index, name] of names.entries()) {
+  for (const [index, name] of names.filter((folder) => /^\d+$/u.test(folder)).entries()) {
     if (index % processesPerTurn === processesPerTurn - 1) await setImmediate();
     const entry = readProcess(Number(name));
     if (entry !== undefined) entries.push(entry);
@@ -200,20 +196,7 @@ export function findTreeMembers(
 
 /** Whether a process has the marker in its environment; false if that is not readable. */
 function carriesMarker(pid: number, marker: string): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/environ`).includes(`${childMarkerVariable}=${marker}\0`);
-  } catch {
-    // It has exited, or is another user's.
-    return false;
-  }
-}
-
-function processFolders(): readonly string[] | undefined {
-  try {
-    return readdirSync("/proc").filter((name) => /^\d+$/u.test(name));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => readFileSync(`/proc/${pid}/environ`).includes(`${childMarkerVariable}=${marker}\0`)) === true;
 }
 
 function addDescendants(found: Set<ProcessEntry>, table: readonly ProcessEntry[]): void {
@@ -250,20 +233,12 @@ export function applyWatchdogLine(trees: Map<number, ProcessTree>, line: string)
 }
 
 function parseProcessTree(text: string): ProcessTree | undefined {
-  const [leader, marker, startedAt] = parseList(text);
+  const list: unknown = attempt(() => JSON.parse(text) as unknown);
+  const [leader, marker, startedAt]: readonly unknown[] = Array.isArray(list) ? list : [];
   // Signals to 0, 1 and their negatives would reach every process.
   if (typeof leader !== "number" || !Number.isSafeInteger(leader) || leader <= 1) return undefined;
   if (typeof marker !== "string" || marker === "") return undefined;
   return { leader, marker, startedAt: typeof startedAt === "number" ? startedAt : undefined };
-}
-
-function parseList(text: string): readonly unknown[] {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) ? value : [];
-  } catch {
-    return [];
-  }
 }
 
 /** Where the cgroups of version 2 may be mounted. */
@@ -281,29 +256,24 @@ function ownGroup(): string | undefined {
 
 /** Removes the empty cgroups of gateways that were killed. */
 function removeLeftGroups(own: string): void {
-  try {
-    for (const name of readdirSync(own)) {
-      const gateway = /^headgate-(?<pid>\d+)\./u.exec(name)?.groups?.["pid"];
-      if (gateway !== undefined && !existsSync(`/proc/${gateway}`)) rmdirSync(join(own, name));
-    }
-  } catch {
-    // Another gateway has removed it, or a process is left in it.
+  for (const name of attempt(() => readdirSync(own)) ?? []) {
+    const gateway = /^headgate-(?<pid>\d+)\./u.exec(name)?.groups?.["pid"];
+    // Fails if another gateway has removed it, or a process is left in it.
+    if (gateway !== undefined && !existsSync(`/proc/${gateway}`)) attempt(() => rmdirSync(join(own, name)));
   }
 }
 
 function findOwnGroup(): string | undefined {
-  try {
-    const path = /^0::(?<path>\/.*)$/mu.exec(readFileSync("/proc/self/cgroup", "utf8"))?.groups?.["path"];
-    if (path === undefined) return undefined;
-    const folders = mounts.map((mount) => join(mount, path));
-    return folders.find((folder) => existsSync(join(folder, "cgroup.procs")));
-  } catch {
-    return undefined;
-  }
+  const groups = attempt(() => readFileSync("/proc/self/cgroup", "utf8")) ?? "";
+  const path = /^0::(?<path>\/.*)$/mu.exec(groups)?.groups?.["path"];
+  if (path === undefined) return undefined;
+  return mounts.map((mount) => join(mount, path)).find((folder) => existsSync(join(folder, "cgroup.procs")));
 }
 
-function nameOf(marker: string): string {
-  return `headgate-${marker}`;
+/** The folder of a child's cgroup; undefined where this process has none itself. */
+function childGroup(marker: string): string | undefined {
+  const own = ownGroup();
+  return own === undefined ? undefined : join(own, `headgate-${marker}`);
 }
 
 /**
@@ -311,35 +281,24 @@ function nameOf(marker: string): string {
  * environment or the loss of its parent. Undefined where this process may not create one.
  */
 export function createChildGroup(marker: string): string | undefined {
-  const own = ownGroup();
-  if (own === undefined) return undefined;
-  try {
-    mkdirSync(join(own, nameOf(marker)));
-    return join(own, nameOf(marker), "cgroup.procs");
-  } catch {
-    // Read-only, as in most containers, or another user's.
-    return undefined;
-  }
+  const folder = childGroup(marker);
+  if (folder === undefined) return undefined;
+  return attempt(() => {
+    // Fails where it is read-only, as in most containers, or another user's.
+    mkdirSync(folder);
+    return join(folder, "cgroup.procs");
+  });
 }
 
 /** Whether a process is in the cgroup of a child. */
 function isInChildGroup(pid: number, marker: string): boolean {
   if (ownGroup() === undefined) return false;
-  try {
-    return readFileSync(`/proc/${pid}/cgroup`, "utf8").includes(`/${nameOf(marker)}\n`);
-  } catch {
-    // It has exited.
-    return false;
-  }
+  return attempt(() => readFileSync(`/proc/${pid}/cgroup`, "utf8").includes(`/headgate-${marker}\n`)) === true;
 }
 
 /** Removes the cgroup of a child whose processes have exited. */
 export function removeChildGroup(marker: string): void {
-  const own = ownGroup();
-  if (own === undefined) return;
-  try {
-    rmdirSync(join(own, nameOf(marker)));
-  } catch {
-    // There was none, or a process is left in it.
-  }
+  const folder = childGroup(marker);
+  // Fails if there was none, or a process is left in it.
+  if (folder !== undefined) attempt(() => rmdirSync(folder));
 }

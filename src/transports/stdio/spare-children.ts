@@ -19,20 +19,13 @@ interface Handover {
   channelOf(child: Channel): Channel;
 }
 
-/** Processes that were released and wait for their next users. */
-export interface SpareChildren {
-  /** Takes a process for a new user; `start` starts another if the process turns out to exit. */
-  take(user: ChildUser, start: OpenChannel): Channel | undefined;
-  createHandover(first: ChildUser, onRelease: (owner: string | undefined) => void): Handover;
-}
-
 interface SpareChild {
   readonly mayExit: boolean;
   readonly lend: (user: ChildUser) => Channel;
 }
 
 /** Creates the collection; a process that nobody takes is closed after `keepMs`. */
-export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonly keepMs: number }): SpareChildren {
+export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonly keepMs: number }) {
   const spares = new Set<SpareChild>();
 
   function createHandover(first: ChildUser, onRelease: (owner: string | undefined) => void): Handover {
@@ -52,7 +45,7 @@ export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonl
       };
       const stopTimer = deps.setTimer(deps.keepMs, () => {
         withdraw?.();
-        void child.close("nobody needed it any more");
+        void child.close("no longer needed");
       });
       withdraw = () => {
         stopTimer();
@@ -78,9 +71,7 @@ export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonl
         const channel: Channel = {
           incarnation: child.incarnation,
           send: (message) => child.send(message),
-          release: (mayExit) => {
-            release(child, channel, mayExit);
-          },
+          release: (mayExit) => release(child, channel, mayExit),
           close: (reason) => child.close(reason),
         };
         return channel;
@@ -90,7 +81,8 @@ export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonl
 
   return {
     createHandover,
-    take({ events, owner }, start) {
+    /** Takes a process for a new user; `start` starts another if the process turns out to exit. */
+    take({ events, owner }: ChildUser, start: OpenChannel): Channel | undefined {
       const [spare] = spares;
       if (spare === undefined) return undefined;
       const lend = (own: ChannelEvents): Channel => spare.lend({ events: own, owner });
@@ -111,9 +103,7 @@ function lendProbed(lend: (events: ChannelEvents) => Channel, start: OpenChannel
       unanswered = undefined;
       events.message(bytes);
     },
-    malformed: (bytes, reason) => {
-      events.malformed(bytes, reason);
-    },
+    malformed: (bytes, reason) => events.malformed(bytes, reason),
     closed(error) {
       const repeated = unanswered;
       unanswered = undefined;

@@ -82,7 +82,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
   async function tell(line: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     if (helper?.stdin?.writable !== true) return;
-    // A line that is lost with its watchdog is told again to the next one.
+    // A line that is lost with its watchdog is sent again to the next one.
     helper.stdin.write(line, () => resolve());
     await promise;
   }

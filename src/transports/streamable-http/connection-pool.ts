@@ -1,10 +1,9 @@
 import { connect } from "node:net";
 
-import type { Client as UndiciClient, Dispatcher } from "undici";
+import type { Client as UndiciClient, Dispatcher, ProxyAgent } from "undici";
 
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
 import { buildConnector, Client, errors } from "./undici.ts";
-import { CallQueue } from "./call-queue.ts";
 import { prepareUpstreamSocket } from "./upstream-socket.ts";
 
 /** A request to an upstream. */
@@ -17,7 +16,7 @@ export interface UpstreamRequest extends Dispatcher.DispatchOptions {
 export interface UpstreamResponseHandler extends Dispatcher.DispatchHandler {
   /** Left early by a response that turns out to be an event stream. */
   place?: ConnectionPlace | undefined;
-  /** Ends a call that nobody waits for any more before it was sent; true if it is one. */
+  /** Ends a call that was aborted before it was sent; false if it was not. */
   endIfAborted?(): boolean;
 }
 
@@ -174,8 +173,9 @@ function secureConnector(timeout: number, tls: ConnectionPoolOptions["tls"]): Co
   const open = buildConnector({ ...tls, timeout });
   return (options, callback) => {
     open(options, (...outcome) => {
-      const [, socket] = outcome;
-      if (socket !== null) prepareUpstreamSocket(socket);
+      const [error, socket] = outcome;
+      // With an error there is no socket: undefined, whatever the types say.
+      if (error === null) prepareUpstreamSocket(socket);
       callback(...outcome);
     });
   };
@@ -206,4 +206,113 @@ function plainConnector(connectMs: number): Connector {
       callback(error, null);
     }
   };
+}
+
+interface WaitingCall {
+  readonly options: UpstreamRequest;
+  readonly handler: UpstreamResponseHandler;
+}
+
+/** Bounds the calls that run at once at one upstream; further ones wait, and callers take turns. */
+export class CallQueue {
+  readonly #max: number;
+  readonly #send: (options: UpstreamRequest, handler: UpstreamResponseHandler) => void;
+  /** By caller; the caller at the front is next and then goes to the back. */
+  readonly #waiting = new Map<string, WaitingCall[]>();
+  #calls = 0;
+  #isOpen = true;
+
+  /** `send` sends a call that was held; it counts it with `begin`, and calls `leave` when it has ended. */
+  constructor(max: number, send: (options: UpstreamRequest, handler: UpstreamResponseHandler) => void) {
+    this.#max = max;
+    this.#send = send;
+  }
+
+  /** Holds a call until its turn has come; false if it can be sent now. What is not a call never waits. */
+  hold(options: UpstreamRequest, handler: UpstreamResponseHandler): boolean {
+    const { caller } = options;
+    if (caller === undefined || this.#calls < this.#max || !this.#isOpen) return false;
+    const queue = this.#waiting.get(caller);
+    if (queue === undefined) this.#waiting.set(caller, [{ options, handler }]);
+    else queue.push({ options, handler });
+    return true;
+  }
+
+  begin(): void {
+    this.#calls++;
+  }
+
+  /** A call has left its place: the next one may begin. */
+  readonly leave = (): void => {
+    this.#calls--;
+    const next = this.#calls < this.#max ? this.#dequeue() : undefined;
+    if (next !== undefined) this.#send(next.options, next.handler);
+  };
+
+  /** Sends all waiting calls; later ones do not wait. */
+  close(): void {
+    this.#isOpen = false;
+    for (let call = this.#dequeue(); call !== undefined; call = this.#dequeue()) this.#send(call.options, call.handler);
+  }
+
+  /** The next call in turn that has not been aborted. */
+  #dequeue(): WaitingCall | undefined {
+    for (const [caller, queue] of this.#waiting) {
+      const call = queue.shift();
+      this.#waiting.delete(caller);
+      if (queue.length > 0) this.#waiting.set(caller, queue);
+      if (call?.handler.endIfAborted?.() !== true) return call;
+    }
+    return undefined;
+  }
+}
+
+/** The connections to an upstream through a forward proxy, bounded like direct ones. */
+export class ProxyConnections implements HttpDispatcher {
+  readonly #agent: ProxyAgent;
+  readonly #queue: CallQueue;
+
+  constructor(agent: ProxyAgent, maxCalls: number) {
+    this.#agent = agent;
+    this.#queue = new CallQueue(maxCalls, (options, handler) => this.#send(options, handler));
+  }
+
+  dispatch(options: UpstreamRequest, handler: UpstreamResponseHandler): boolean {
+    if (!this.#queue.hold(options, handler)) this.#send(options, handler);
+    return true;
+  }
+
+  /** Closes all connections at once; later requests fail. */
+  async destroy(): Promise<void> {
+    const ended = this.#agent.destroy();
+    this.#queue.close();
+    await ended;
+  }
+
+  #send(options: UpstreamRequest, handler: UpstreamResponseHandler): void {
+    if (options.caller === undefined) {
+      this.#agent.dispatch(options, handler);
+      return;
+    }
+    this.#queue.begin();
+    let hasLeft = false;
+    const leave = (): void => {
+      if (!hasLeft) this.#queue.leave();
+      hasLeft = true;
+    };
+    handler.place = { leave };
+    this.#agent.dispatch(options, {
+      onRequestStart: (...event) => handler.onRequestStart?.(...event),
+      onResponseStart: (...event) => handler.onResponseStart?.(...event),
+      onResponseData: (...event) => handler.onResponseData?.(...event),
+      onResponseEnd: (...event) => {
+        leave();
+        handler.onResponseEnd?.(...event);
+      },
+      onResponseError: (...event) => {
+        leave();
+        handler.onResponseError?.(...event);
+      },
+    });
+  }
 }

@@ -21,6 +21,8 @@ export interface HttpEndpoint {
   readonly dispatcher: HttpDispatcher;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
+  /** How long it may take for what has no timeout of its own: to accept a message without an answer, or a renewed session. */
+  readonly quickMs: number;
   readonly newId: () => string;
   readonly onStreamCount?: StreamCounter | undefined;
 }
@@ -34,12 +36,6 @@ export interface HttpSessionState {
   revision: Revision | undefined;
   /** The last caller, for requests that belong to no call. */
   principal: Principal | undefined;
-  /** The headers of the last message that needed none of its own. */
-  cachedHeaders?: {
-    readonly session: string | undefined;
-    readonly revision: Revision | undefined;
-    readonly headers: Readonly<Record<string, string>>;
-  };
 }
 
 /** How long the upstream may take to confirm the end of a session. */
@@ -67,16 +63,6 @@ export function requestHeaders(
   credentials?: CredentialHeaders,
 ): Readonly<Record<string, string>> {
   const received = exchange?.transport.type === "http" ? exchange.transport.headers : undefined;
-  const isCacheable =
-    state.era === "legacy" &&
-    credentials === undefined &&
-    exchange?.traceHeaders === undefined &&
-    (endpoint.forwardHeaders.length === 0 || received === undefined);
-  if (isCacheable) {
-    const { cachedHeaders: cached } = state;
-    const isValid = cached !== undefined && cached.session === state.session && cached.revision === state.revision;
-    if (isValid) return cached.headers;
-  }
   const headers: Record<string, string> = {
     "content-type": "application/json",
     accept: "application/json, text/event-stream",
@@ -98,7 +84,6 @@ export function requestHeaders(
     if (state.revision !== undefined && revisions[state.revision].versionHeader !== "none") {
       headers["mcp-protocol-version"] = state.revision;
     }
-    if (isCacheable) state.cachedHeaders = { session: state.session, revision: state.revision, headers };
   } else if (exchange !== undefined) {
     addMirroredHeaders(headers, exchange, received);
   }

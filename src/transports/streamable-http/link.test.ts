@@ -2,6 +2,7 @@ import type { Dispatcher } from "undici";
 import { describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../../test/support/exchange.ts";
+import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { defaultLimits } from "../../protocol/message.ts";
 import type { LinkEvents } from "../transport.ts";
@@ -17,12 +18,15 @@ interface Sent {
   readonly reply: (status: number, json?: unknown, headers?: Readonly<Record<string, string>>) => void;
   /** Answers with an event stream. */
   readonly stream: (messages: readonly unknown[]) => void;
+  /** Sends an event and leaves the stream open. */
+  readonly begin: (message: unknown) => void;
   /** Breaks the connection before a response. */
   readonly fail: (code: string) => void;
 }
 
 /** A legacy link whose requests are answered by the test. */
 function setUp() {
+  const time = createFakeTime();
   const sent: Sent[] = [];
   const received: unknown[] = [];
   const endpoint: HttpEndpoint = {
@@ -31,7 +35,8 @@ function setUp() {
     headers: {},
     forwardHeaders: [],
     limits: defaultLimits,
-    setTimer: () => () => {},
+    setTimer: time.setTimer,
+    quickMs: 1000,
     newId: () => "link-1",
     dispatcher: {
       dispatch: (options, handler) => {
@@ -47,6 +52,10 @@ function setUp() {
             handler.onResponseStart?.(controller, status, { "content-type": "application/json", ...headers }, "");
             if (json !== undefined) handler.onResponseData?.(controller, Buffer.from(JSON.stringify(json)));
             handler.onResponseEnd?.(controller, {});
+          },
+          begin: (message) => {
+            handler.onResponseStart?.(controller, 200, { "content-type": "text/event-stream" }, "");
+            handler.onResponseData?.(controller, Buffer.from(`data: ${JSON.stringify(message)}\n\n`));
           },
           stream: (messages) => {
             const text = messages.map((message) => `data: ${JSON.stringify(message)}\n\n`).join("");
@@ -70,7 +79,7 @@ function setUp() {
   };
   const link = createHttpLink(endpoint, "legacy", events);
   const result = (id: unknown, value: unknown = {}) => ({ jsonrpc: "2.0", id, result: value });
-  return { link, sent, received, result };
+  return { link, sent, received, result, time };
 }
 
 async function initialized() {
@@ -147,6 +156,52 @@ describe("a link over Streamable HTTP", () => {
     ]);
     expect(await call).toMatchObject({ message: { kind: "result" } });
     expect(received).toEqual(["notifications/message", undefined]);
+  });
+
+  it("gives up a notification that the upstream does not accept, but not a call", async () => {
+    const { link, sent, time, result } = await initialized();
+    const told = link.send(exchangeWith(notificationOf("notifications/x")));
+    const call = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 1)));
+    const failed = told.catch((error: unknown) => error);
+    await time.advance(1000);
+    expect(await failed).toMatchObject({ code: "upstream_timeout" });
+    expect(sent.slice(1).map(({ isAborted }) => isAborted())).toEqual([true, false]);
+    sent[2]?.reply(200, result(1));
+    expect(await call).toMatchObject({ status: 200 });
+  });
+
+  it("closes a stream that stays open after the answer", async () => {
+    const { link, sent, time, result } = await initialized();
+    const call = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 1)));
+    sent[1]?.begin(result(1));
+    await call;
+    await time.advance(4999);
+    expect(sent[1]?.isAborted()).toBe(false);
+    await time.advance(1);
+    expect(sent[1]?.isAborted()).toBe(true);
+  });
+
+  it("lets nothing wait longer than its own time for a session that is renewed, and renews it again", async () => {
+    const { link, sent, time, result } = await initialized();
+    const lost = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 1)));
+    sent[1]?.reply(404);
+    await settled();
+    const waiting = exchangeWith(requestOf("tools/call", { name: "x" }, 2));
+    const late = link.request(waiting);
+    waiting.cancellation.cancel("timeout");
+    await expect(late).rejects.toMatchObject({ code: "upstream_timeout" });
+    const failed = lost.catch((error: unknown) => error);
+    await time.advance(1000);
+    expect(await failed).toMatchObject({ code: "upstream_timeout" });
+    const next = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 3)));
+    await settled();
+    sent.at(-1)?.reply(404);
+    await settled();
+    expect(sent.at(-1)?.body.method).toBe("initialize");
+    sent.at(-1)?.reply(200, result("init", { protocolVersion: "2025-11-25" }), { "mcp-session-id": "s2" });
+    await settled();
+    sent.at(-1)?.reply(200, result(3));
+    expect(await next).toMatchObject({ status: 200 });
   });
 
   it("rejects everything and deletes the session when it is closed", async () => {

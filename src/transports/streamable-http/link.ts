@@ -1,5 +1,5 @@
 import { Cancellation, type CancelListener, type CancelReason } from "../../core/cancellation.ts";
-import { createExchange, type Exchange, limitKeyOf } from "../../core/exchange.ts";
+import { createExchange, type Exchange, limitKeyOf, type TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
@@ -7,6 +7,7 @@ import { memberString } from "../../protocol/json/read.ts";
 import { type Message, messageBytes } from "../../protocol/message.ts";
 import { type Era, newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
+import { describeInvalid } from "../invalid-message.ts";
 import {
   cancelledError,
   cancelledNotification,
@@ -15,6 +16,7 @@ import {
   type ResumedSession,
   sendWithCredentials,
   settleCallback,
+  untilCancelled,
   type UpstreamLink,
 } from "../transport.ts";
 import { deleteSession, type HttpEndpoint, type HttpSessionState, requestHeaders } from "./endpoint.ts";
@@ -28,8 +30,7 @@ import {
   ResponseReader,
   retryAfterOf,
   sessionHeader,
-  sseContext,
-  type SseContext,
+  upstreamParsing,
   upstreamStatusError,
   withIdOf,
 } from "./response.ts";
@@ -39,6 +40,8 @@ import { openServerStream, type ServerStream } from "./server-stream.ts";
 /** How often a broken response stream is resumed without receiving anything new. */
 const maxEmptyResumes = 5;
 const defaultRetryMs = 1000;
+/** How long a server may keep the stream of a call open after its answer. */
+const lingerMs = 5000;
 
 /** Creates a link to an upstream for one legacy session, or for the modern requests of one scope. */
 export function createHttpLink(endpoint: HttpEndpoint, era: Era, events: LinkEvents): UpstreamLink {
@@ -62,7 +65,6 @@ class HttpLink implements UpstreamLink {
   /** Pending while a new session's own stream is being opened. */
   #opening: Promise<void> | undefined;
   #stream: ServerStream | undefined;
-  #lastContext: SseContext | undefined;
 
   constructor(endpoint: HttpEndpoint, era: Era, events: LinkEvents) {
     this.endpoint = endpoint;
@@ -76,9 +78,7 @@ class HttpLink implements UpstreamLink {
   }
 
   request(exchange: Exchange): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      this.requestWithCallback(exchange, { resolve, reject });
-    });
+    return new Promise((resolve, reject) => this.requestWithCallback(exchange, { resolve, reject }));
   }
 
   requestWithCallback(exchange: Exchange, callback: ReplyCallback): void {
@@ -91,9 +91,9 @@ class HttpLink implements UpstreamLink {
 
   async #requestWhenReady(exchange: Exchange): Promise<Reply> {
     try {
-      if (this.#opening !== undefined) await this.#opening;
+      if (this.#opening !== undefined) await untilCancelled(exchange.cancellation, this.#opening);
       // There is no session to name while a new one is being opened.
-      if (this.#renewal !== undefined) await this.#renewal;
+      if (this.#renewal !== undefined) await untilCancelled(exchange.cancellation, this.#renewal);
       return await this.#send(exchange);
     } catch (error) {
       return this.recover(exchange, error);
@@ -104,7 +104,7 @@ class HttpLink implements UpstreamLink {
   async recover(exchange: Exchange, error: unknown): Promise<Reply> {
     if (error instanceof SessionLostError && !this.isClosed) {
       // The upstream does not know the session, so the request was not carried out: safe to repeat.
-      await this.#renew(error.session);
+      await untilCancelled(exchange.cancellation, this.#renew(error.session));
       return this.#send(exchange);
     }
     const failure = GatewayError.from(error);
@@ -145,7 +145,7 @@ class HttpLink implements UpstreamLink {
     try {
       await this.#send(exchange);
     } catch (error) {
-      // A notification for a lost session has no receiver any more.
+      // A notification for a lost session has no receiver.
       if (!(error instanceof SessionLostError)) throw GatewayError.from(error);
     }
     return noReply;
@@ -182,12 +182,11 @@ class HttpLink implements UpstreamLink {
   #send(exchange: Exchange): Promise<Reply> {
     const { credentials } = this.endpoint;
     const post = (credentialHeaders?: Readonly<Record<string, string>>) =>
-      new Promise<Reply>((resolve, reject) => {
-        this.#post(exchange, credentialHeaders, { resolve, reject }, false);
-      });
+      new Promise<Reply>((resolve, reject) => this.#post(exchange, credentialHeaders, { resolve, reject }, false));
     if (credentials === undefined) return post();
     this.state.principal = exchange.principal;
-    return sendWithCredentials(credentials, exchange.principal, post);
+    // Obtaining them takes as long as the authorization server likes.
+    return untilCancelled(exchange.cancellation, sendWithCredentials(credentials, exchange.principal, post));
   }
 
   #post(
@@ -214,16 +213,20 @@ class HttpLink implements UpstreamLink {
     const revision = this.state.revision ?? newestLegacy;
     const message = readUpstreamMessage(event.data, revision, this.endpoint.limits);
     if (message !== undefined) return this.events.message(message, undefined, this.contextOf(event));
-    this.events.malformed(event.data, "an event that is not a message", undefined, this.contextOf(event));
+    const { reason } = describeInvalid(event.data, upstreamParsing(revision, this.endpoint.limits));
+    this.events.malformed(event.data, reason, undefined, this.contextOf(event));
     return undefined;
   }
 
-  /** The transport context of an event; one object serves all events without id and retry of their own. */
-  contextOf(event: SseEvent): SseContext {
-    if (event.id !== undefined || event.retry !== undefined) return sseContext(this.incarnation, event);
-    if (this.#lastContext === undefined || this.#lastContext.event !== event.event)
-      this.#lastContext = sseContext(this.incarnation, event);
-    return this.#lastContext;
+  /** The transport context of a message that arrived as an event. */
+  contextOf(event: SseEvent): TransportContext {
+    return {
+      type: "sse",
+      stream: this.incarnation,
+      ...(event.id === undefined ? {} : { eventId: event.id }),
+      ...(event.event === undefined ? {} : { event: event.event }),
+      ...(event.retry === undefined ? {} : { retry: event.retry }),
+    };
   }
 
   /** Tells a legacy upstream to stop working on a request. */
@@ -232,9 +235,7 @@ class HttpLink implements UpstreamLink {
     if (message === undefined || this.isClosed) return;
     const cancellation = new Cancellation();
     const notification = createExchange({ ...exchange, message, cancellation, reply: undefined });
-    this.#send(notification).catch((error: unknown) => {
-      this.events.error(GatewayError.from(error));
-    });
+    this.#send(notification).catch((error: unknown) => this.events.error(GatewayError.from(error)));
   }
 
   /** Repeats the handshake after the upstream lost the session; requests that arrive meanwhile wait for it. */
@@ -259,7 +260,9 @@ class HttpLink implements UpstreamLink {
     this.#stream?.close();
     this.#stream = undefined;
     this.state.session = undefined;
-    const reply = await this.#send(handshake.toExchange());
+    const repeated = handshake.toExchange();
+    const stop = this.endpoint.setTimer(this.endpoint.quickMs, () => repeated.cancellation.cancel("timeout"));
+    const reply = await this.#send(repeated).finally(stop);
     if (reply.message?.kind !== "result") {
       throw new GatewayError("upstream_unreachable", "the upstream has lost the session and refuses a new one");
     }
@@ -286,6 +289,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   #lastEventId: string | undefined = undefined;
   #retryMs = defaultRetryMs;
   #isSettled = false;
+  #stopTimer: (() => void) | undefined = undefined;
 
   constructor(link: HttpLink, exchange: Exchange, callback: ReplyCallback, mayRecover: boolean) {
     this.#link = link;
@@ -299,11 +303,13 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     this.#exchange.cancellation.follow(this);
     if (this.#isSettled) return;
     const { endpoint, posts } = this.#link;
-    const { origin, path, dispatcher, limits, onStreamCount } = endpoint;
+    const { origin, path, dispatcher, limits, onStreamCount, setTimer, quickMs } = endpoint;
     this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount);
     posts.add(this);
     const { message, principal } = this.#exchange;
     const post = { origin, path, method: "POST", headers, body: messageBytes(message) } as const;
+    // A request has the timeout of its method.
+    if (message.kind !== "request") this.#stopTimer = setTimer(quickMs, () => this.abort(notAccepted()));
     // Answers and cancels never wait behind calls: those may be waiting for them.
     dispatcher.dispatch(message.kind === "request" ? { ...post, caller: limitKeyOf(principal) } : post, this.#reader);
   }
@@ -367,7 +373,16 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     // Later, as a promise would: the reader is then done with the response.
     queueMicrotask(() => {
       this.#callback.resolve(reply);
+      if (this.listIndex >= 0) this.#expectEnd();
     });
+  }
+
+  /** The answer has come as an event, but not the end of the stream, which could otherwise stay open for good. */
+  #expectEnd(): void {
+    const { setTimer } = this.#link.endpoint;
+    this.#stopTimer = setTimer(lingerMs, () =>
+      this.#reader?.abort(new GatewayError("cancelled", "the stream of the answer is no longer needed")),
+    );
   }
 
   reject(failure: GatewayError): void {
@@ -387,6 +402,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   }
 
   #release(): void {
+    this.#stopTimer?.();
     this.#link.posts.delete(this);
   }
 
@@ -403,7 +419,12 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     const { events, endpoint } = this.#link;
     const message = readUpstreamMessage(event.data, exchange.revision, endpoint.limits);
     if (message === undefined) {
-      events.malformed(event.data, "an event that is not a message", exchange, this.#link.contextOf(event));
+      const { reason, response } = describeInvalid(event.data, upstreamParsing(exchange.revision, endpoint.limits));
+      events.malformed(event.data, reason, exchange, this.#link.contextOf(event));
+      if (response !== undefined && isResponseTo(response.withId, exchange.message)) {
+        this.reject(response.error);
+        return undefined;
+      }
       // Bytes that are not even JSON are passed on: no client takes them for a message, as it might other JSON.
       return isJsonText(event.data) ? undefined : exchange.reply?.writeRaw?.(event.data, event.event);
     }
@@ -417,7 +438,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   /** Handles a response that is not a stream. */
   #receiveBody(status: number, headers: ResponseHeaders, body: Buffer): void {
     const { message, revision } = this.#exchange;
-    const { state, endpoint } = this.#link;
+    const { state, endpoint, events } = this.#link;
     if (status === 404 && this.#session !== undefined && state.era === "legacy") {
       this.reject(new SessionLostError(this.#session));
       return;
@@ -434,11 +455,14 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
       this.resolve(retryAfter === undefined ? answer : { ...answer, retryAfter });
       return;
     }
-    this.reject(
-      status === 200
-        ? new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request")
-        : upstreamStatusError(status, headers),
-    );
+    if (status !== 200) this.reject(upstreamStatusError(status, headers));
+    else if (response !== undefined)
+      this.reject(new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request"));
+    else {
+      const { reason } = describeInvalid(body, upstreamParsing(revision, endpoint.limits));
+      events.malformed(body, reason, this.#exchange, this.#exchange.transport);
+      this.reject(new GatewayError("upstream_invalid", `the upstream's response is not valid: ${reason}`));
+    }
   }
 
   /** Resumes a broken response stream after the last event received (MCP 2025-03-26 and later, Resumability). */
@@ -462,4 +486,8 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
       },
     });
   }
+}
+
+function notAccepted(): GatewayError {
+  return new GatewayError("upstream_timeout", "the upstream did not accept the message in time");
 }

@@ -1,13 +1,16 @@
 import type { Dispatcher } from "undici";
 
 import { GatewayError } from "../../errors.ts";
+import { thrownCode } from "../../lib/thrown-message.ts";
+import { notePart } from "../large-parts.ts";
 import type { ConnectionPlace, UpstreamResponseHandler } from "./connection-pool.ts";
-import { parse } from "../../protocol/parse.ts";
+import { parse, type ParseContext, parseSingle } from "../../protocol/parse.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
-import { newestLegacy, type Revision } from "../../protocol/revisions.ts";
+import type { Revision } from "../../protocol/revisions.ts";
 import { createSseDecoder, type SseDecoder, type SseDecoderOptions } from "../../protocol/sse/decoder.ts";
 import type { SseEvent, SseOverflow } from "../../protocol/sse/event.ts";
-import type { TransportContext } from "../../core/exchange.ts";
+import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
+import { synthesizeMessage } from "../../core/synthesize.ts";
 import { insertMember, replaceMember } from "../../protocol/json/edit.ts";
 
 /** Receives an upstream's HTTP response. Exactly one of `onEnd` and `onError` is called, last. */
@@ -119,6 +122,7 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#decoder !== undefined) {
+      notePart(chunk.length);
       this.#decoder.push(chunk);
       return;
     }
@@ -154,12 +158,8 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
     if (pending === undefined) return;
     this.#isBusy = true;
     pending.then(
-      () => {
-        this.#next();
-      },
-      (error: unknown) => {
-        this.abort(GatewayError.from(error));
-      },
+      () => this.#next(),
+      (error: unknown) => this.abort(GatewayError.from(error)),
     );
   }
 
@@ -180,6 +180,8 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
     this.#isDone = true;
     if (this.#decoder !== undefined) this.#onStreamCount?.(-1);
     const body = this.#decoder === undefined ? joined(this.#chunks) : undefined;
+    this.#chunks = undefined;
+    if (body !== undefined) notePart(body.length);
     this.#handler.onEnd(this.#status, this.#headers, body);
   }
 
@@ -193,7 +195,8 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
 
 /** Whether the response is an event stream, by its content type alone (SC-040). */
 export function isEventStreamResponse(headers: ResponseHeaders): boolean {
-  return mediaType(headers["content-type"]) === "text/event-stream";
+  const type = headers["content-type"];
+  return isEventStreamContentType(typeof type === "string" ? type : type?.[0]);
 }
 
 /** Whether some bytes are JSON of any kind. */
@@ -207,24 +210,19 @@ function joined(chunks: readonly Buffer[] = []): Buffer {
   return chunks.length <= 1 ? first : Buffer.concat(chunks);
 }
 
-function mediaType(value: string | string[] | undefined): string {
-  const text = typeof value === "string" ? value : (value?.[0] ?? "");
-  const end = text.indexOf(";");
-  return (end < 0 ? text : text.slice(0, end)).trim().toLowerCase();
-}
-
 /** Parses one message of an upstream; undefined if the bytes are not a message. */
 export function readUpstreamMessage(bytes: Buffer, revision: Revision, limits: ParseLimits): Message | undefined {
-  const outcome = parse(bytes, { revision, mode: "enforce", limits });
-  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  return parseSingle(bytes, upstreamParsing(revision, limits));
+}
+
+/** How what upstreams send is parsed. */
+export function upstreamParsing(revision: Revision, limits: ParseLimits): ParseContext {
+  return { revision, mode: "enforce", limits };
 }
 
 function connectionError(error: Error): GatewayError {
-  const code: unknown = Reflect.get(error, "code");
-  const reason = typeof code === "string" ? code : error.message;
-  return new GatewayError("upstream_unreachable", `the upstream could not be reached (${reason})`, {
-    cause: error,
-  });
+  const reason = thrownCode(error) ?? error.message;
+  return new GatewayError("upstream_unreachable", `the upstream could not be reached (${reason})`, { cause: error });
 }
 
 /** Whether a message is the response to a request: it has the same id, or is an error without one. */
@@ -237,29 +235,16 @@ export function isResponseTo(response: Message, request: Message): boolean {
 export function withIdOf(request: Message, response: Message): Message {
   if (response.id !== undefined || request.id === undefined) return response;
   // Some servers write null.
-  const bytes =
+  return synthesizeMessage(
     replaceMember(response, "id", request.id.json) ??
-    insertMember(response.bytes, response.outline, response.outline, "id", request.id.json);
-  return readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ?? response;
+      insertMember(response.bytes, response.outline, response.outline, "id", request.id.json),
+  );
 }
 
 /** The session id that the upstream assigned with its response to `initialize`. */
 export function sessionHeader(headers: ResponseHeaders): string | undefined {
   const value = headers["mcp-session-id"];
   return typeof value === "string" ? value : undefined;
-}
-
-export type SseContext = Extract<TransportContext, { readonly type: "sse" }>;
-
-/** The transport context of a message that arrived as an event. */
-export function sseContext(stream: string, event: SseEvent): SseContext {
-  return {
-    type: "sse",
-    stream,
-    ...(event.id === undefined ? {} : { eventId: event.id }),
-    ...(event.event === undefined ? {} : { event: event.event }),
-    ...(event.retry === undefined ? {} : { retry: event.retry }),
-  };
 }
 
 /** The seconds that `Retry-After` asks for, as a number or a date (RFC 9110, section 10.2.3). */
@@ -285,16 +270,10 @@ function upstreamBusyError(status: 429 | 503, headers: ResponseHeaders): Gateway
 export function upstreamStatusError(status: number, headers: ResponseHeaders = {}): GatewayError {
   const details = { upstreamStatus: status };
   if (status === 401 || status === 403) {
-    return new GatewayError("upstream_unreachable", "the upstream rejected the gateway's credentials", {
-      details,
-    });
+    return new GatewayError("upstream_unreachable", "the upstream rejected the gateway's credentials", { details });
   }
   if (status === 429 || status === 503) return upstreamBusyError(status, headers);
-  if (status >= 300 && status < 400) {
-    const where = headers["location"] === undefined ? "" : "; redirects are not followed";
-    return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${where}`, {
-      details,
-    });
-  }
-  return new GatewayError("upstream_invalid", `the upstream answered with status ${status}`, { details });
+  const isRedirect = status >= 300 && status < 400 && headers["location"] !== undefined;
+  const where = isRedirect ? "; redirects are not followed" : "";
+  return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${where}`, { details });
 }

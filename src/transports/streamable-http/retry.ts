@@ -1,44 +1,31 @@
-import { defaultLimits, type Message, messageBytes } from "../../protocol/message.ts";
-import { createExchange } from "../../core/exchange.ts";
-import { type Exchange } from "../../core/exchange.ts";
-import { parse } from "../../protocol/parse.ts";
+import { createExchange, type Exchange } from "../../core/exchange.ts";
+import { synthesizeMessage } from "../../core/synthesize.ts";
 import { GatewayError } from "../../errors.ts";
+import { thrownCode } from "../../lib/thrown-message.ts";
+import { type Message, messageBytes } from "../../protocol/message.ts";
 
 /**
  * Methods that may be sent again if the connection broke before a response began. Not `tools/call`, nor responses to the
  * server: the first attempt may have been carried out.
  */
-const retryableMethods: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "server/discover",
-  "tools/list",
-  "prompts/list",
-  "prompts/get",
-  "resources/list",
-  "resources/templates/list",
-  "resources/read",
-  "completion/complete",
-  "logging/setLevel",
-  "tasks/get",
-  "tasks/list",
-]);
+const retryableMethods: ReadonlySet<string> = new Set(
+  (
+    "initialize ping server/discover tools/list prompts/list prompts/get resources/list resources/templates/list " +
+    "resources/read completion/complete logging/setLevel tasks/get tasks/list"
+  ).split(" "),
+);
 
 /** Errors of a connection that could not be made: trying again at once would not help. */
-const connectErrors: ReadonlySet<string> = new Set([
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "UND_ERR_CONNECT_TIMEOUT",
-]);
+const connectErrors: ReadonlySet<unknown> = new Set(
+  "ECONNREFUSED ENOTFOUND EAI_AGAIN UND_ERR_CONNECT_TIMEOUT".split(" "),
+);
 
 /**
  * Whether to send a request once more whose connection broke before a response began. Most often the upstream has just
  * closed an idle keep-alive connection.
  */
 export function isRetryable(message: Message, error: Error): boolean {
-  const code: unknown = Reflect.get(Object(error.cause), "code");
-  if (typeof code === "string" && connectErrors.has(code)) return false;
+  if (connectErrors.has(thrownCode(error.cause))) return false;
   return message.method !== undefined && retryableMethods.has(message.method);
 }
 
@@ -64,20 +51,12 @@ export class ReplayableRequest {
 
   /** A new exchange that no client waits for. */
   toExchange(): Exchange {
-    const message = this.#message();
+    const message = synthesizeMessage(Buffer.from(this.#text, "latin1"));
     return createExchange({ ...this.#facts, message, timing: { startedAt: 0, wallTime: 0 } });
-  }
-
-  #message(): Message {
-    const bytes = Buffer.from(this.#text, "latin1");
-    const limits = { ...defaultLimits, maxBytes: bytes.length, maxDepth: Number.MAX_SAFE_INTEGER };
-    const outcome = parse(bytes, { revision: this.#facts.revision, mode: "enforce", limits });
-    if (outcome.ok && outcome.form === "single") return outcome.message;
-    throw new TypeError("a stored message does not parse");
   }
 }
 
-/** The upstream does not know the session any more. The link repeats the handshake; only it handles this error. */
+/** The upstream has lost the session. The link repeats the handshake; only it handles this error. */
 export class SessionLostError extends GatewayError {
   readonly session: string;
   constructor(session: string) {

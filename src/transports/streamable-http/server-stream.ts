@@ -4,11 +4,7 @@ import { type HttpEndpoint, type HttpSessionState, requestHeaders, sessionCreden
 import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream that reconnects by itself. */
-export interface ServerStream {
-  /** Resolves when the upstream has accepted or refused it, after some seconds at the latest. */
-  readonly opened: Promise<void>;
-  close(): void;
-}
+export type ServerStream = ReturnType<typeof openServerStream>;
 
 /** Resumes one broken response stream instead of keeping a stream open. */
 export interface ResumeOptions {
@@ -20,6 +16,9 @@ export interface ResumeOptions {
 
 const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
+/** What a server may ask for with `retry`: less would be a storm of requests, and beyond a timer's range is at once. */
+const shortestRetryMs = 100;
+const longestRetryMs = 60 * 60_000;
 /**
  * How long requests wait for the stream, by how the upstream opened its streams so far. What a server sends before it has
  * accepted the stream is lost, so one that sends headers at once is given time to do so on a busy machine; a server that
@@ -27,6 +26,10 @@ const maxRetryMs = 30_000;
  */
 const openTimeoutMs = { unknown: 500, prompt: 5000, silent: 50 } as const;
 const openingOf = new WeakMap<HttpEndpoint, "prompt" | "silent">();
+
+function reconnectMs(requested: number): number {
+  return Math.min(Math.max(requested, shortestRetryMs), longestRetryMs);
+}
 
 /**
  * Opens the stream for messages outside any request (MCP 2025-03-26 and later, "Listening for Messages from the
@@ -38,11 +41,12 @@ export function openServerStream(
   state: HttpSessionState,
   onEvent: (event: SseEvent) => void | Promise<void>,
   once?: ResumeOptions,
-): ServerStream {
+) {
   const { origin, path, dispatcher, setTimer, limits } = endpoint;
   let lastEventId = once?.lastEventId;
-  let retryMs = once?.retryMs ?? firstRetryMs;
-  let requestedMs = firstRetryMs;
+  let requestedMs = once?.retryMs ?? firstRetryMs;
+  /** Connections in a row on which nothing came. */
+  let emptyTries = 0;
   let reader: ResponseReader | undefined;
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
@@ -93,10 +97,11 @@ export function openServerStream(
       if (isClosed) return;
       if (once !== undefined) {
         isClosed = true;
-        once.onEnd(lastEventId, retryMs, sawEvents);
+        once.onEnd(lastEventId, requestedMs, sawEvents);
       } else if (isAvailable) {
-        if (!sawEvents) retryMs = Math.min(retryMs * 2, maxRetryMs);
-        stopTimer = setTimer(retryMs, connect);
+        emptyTries = sawEvents ? 0 : emptyTries + 1;
+        const waitMs = reconnectMs(requestedMs);
+        stopTimer = setTimer(Math.max(waitMs, Math.min(waitMs * 2 ** emptyTries, maxRetryMs)), connect);
       }
     };
     reader = new ResponseReader(
@@ -114,14 +119,12 @@ export function openServerStream(
             (status === 200 && isEventStreamResponse(headers)) || mayRetryCredentials(status, credentialHeaders);
         },
         onEvent: (event) => {
-          if (!sawEvents && once === undefined) retryMs = requestedMs;
           sawEvents = true;
           if (event.id !== undefined) lastEventId = event.id;
           return onEvent(event);
         },
         onRetry: (milliseconds) => {
           requestedMs = milliseconds;
-          retryMs = milliseconds;
         },
         onEnd: end,
         onError: () => {
@@ -142,10 +145,11 @@ export function openServerStream(
   }
 
   if (once === undefined) connect();
-  else stopTimer = setTimer(once.retryMs, connect);
+  else stopTimer = setTimer(reconnectMs(once.retryMs), connect);
   return {
+    /** Resolves when the upstream has accepted or refused it, after some seconds at the latest. */
     opened: opened.promise,
-    close: () => {
+    close: (): void => {
       settleOpened();
       isClosed = true;
       stopTimer?.();

@@ -38,15 +38,14 @@ it.each([1, 150, 16 * 1024, 16 * 1024 + 1, 300_000])("sends head and body of %i 
   const { socket, received } = await open();
   const body = Buffer.from(Array.from({ length }, (_, index) => index % 256));
   send(socket, body);
-  await new Promise(setImmediate);
   socket.end();
   expect(await received).toEqual(Buffer.concat([Buffer.from(head(length)), body]));
 });
 
-it("writes nothing before the end of the turn, and later parts behind the first", async () => {
+it("writes a short request at once, and later parts behind it", async () => {
   const { socket, received } = await open();
   send(socket, Buffer.from("first"));
-  expect(socket.bytesWritten).toBe(0);
+  expect(socket.bytesWritten).toBe(head(5).length + 5);
   socket.write("\r\n5\r\n", "latin1");
   socket.write(Buffer.from("later"));
   socket.end();
@@ -56,7 +55,6 @@ it("writes nothing before the end of the turn, and later parts behind the first"
 it("loses no request if another follows in the same turn", async () => {
   const { socket, received } = await open();
   for (const body of ["one", "two", "three"]) send(socket, Buffer.from(body));
-  await new Promise(setImmediate);
   socket.end();
   expect(String(await received)).toBe(`${head(3)}one${head(3)}two${head(5)}three`);
 });
@@ -66,14 +64,4 @@ it("writes a head without a body at once", async () => {
   socket.write("GET /mcp HTTP/1.1\r\n\r\n", "latin1");
   socket.end();
   expect(String(await received)).toBe("GET /mcp HTTP/1.1\r\n\r\n");
-});
-
-it("drops the request of a connection that is destroyed in the same turn", async () => {
-  const { socket } = await open();
-  const errors: Error[] = [];
-  socket.on("error", (error) => errors.push(error));
-  send(socket, Buffer.from("body"));
-  socket.destroy();
-  await new Promise(setImmediate);
-  expect(errors).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotoc
 
 import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/control/control-bridge.ts";
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
-import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
+import type { UnknownRecord } from "../../../src/agent-kit/json-rpc.ts";
 import type { ServerConfigs } from "../../../src/agent-kit/tools/server-config.ts";
 import { isObject } from "../../../src/lib/is-object.ts";
 
@@ -10,19 +10,19 @@ import { isObject } from "../../../src/lib/is-object.ts";
 export interface WatchedBridge extends AsyncDisposable {
   readonly bridge: ControlBridge;
   /** The control requests that the bridge sent. */
-  readonly sent: JsonObject[];
+  readonly sent: UnknownRecord[];
   readonly warnings: AgentError[];
   /** Sends one message as the CLI would and returns the `mcp_response`. */
-  readonly ask: (key: string, message: unknown) => Promise<JsonObject>;
+  readonly ask: (key: string, message: unknown) => Promise<UnknownRecord>;
   /** An SDK client on the other side of the control channel, connected to one server. */
   readonly client: (key: string) => Promise<Client>;
 }
 
 /** Opens a bridge without a CLI. */
 export async function openBridge(servers: ServerConfigs): Promise<WatchedBridge> {
-  const sent: JsonObject[] = [];
+  const sent: UnknownRecord[] = [];
   const warnings: AgentError[] = [];
-  const listeners = new Map<string, (message: JsonObject) => void>();
+  const listeners = new Map<string, (message: UnknownRecord) => void>();
   const bridge = await bridgeControlChannel({
     servers,
     onWarning: (warning) => warnings.push(warning),
@@ -32,7 +32,7 @@ export async function openBridge(servers: ServerConfigs): Promise<WatchedBridge>
       if (isObject(message)) listeners.get(String(key))?.(message);
     },
   });
-  async function ask(key: string, message: unknown): Promise<JsonObject> {
+  async function ask(key: string, message: unknown): Promise<UnknownRecord> {
     const answer = await bridge.answer({ subtype: "mcp_message", server_name: key, message });
     if (!answer.ok) throw new Error(answer.error);
     const body: unknown = JSON.parse(answer.json);
@@ -63,12 +63,12 @@ export async function openBridge(servers: ServerConfigs): Promise<WatchedBridge>
 }
 
 /** The JSON-RPC request with these members. */
-export function request(id: number | string, method: string, params?: JsonObject): JsonObject {
+export function request(id: number | string, method: string, params?: UnknownRecord): UnknownRecord {
   return { jsonrpc: "2.0", id, method, ...(params !== undefined && { params }) };
 }
 
 /** The `initialize` request that the CLI opens with. */
-export function initialize(id: number | string = 0): JsonObject {
+export function initialize(id: number | string = 0): UnknownRecord {
   return request(id, "initialize", {
     protocolVersion: "2025-11-25",
     capabilities: {},
@@ -77,7 +77,7 @@ export function initialize(id: number | string = 0): JsonObject {
 }
 
 /** A `tools/call` request as the CLI sends it. */
-export function toolCall(id: number | string, name: string, args: JsonObject = {}): JsonObject {
+export function toolCall(id: number | string, name: string, args: UnknownRecord = {}): UnknownRecord {
   return request(id, "tools/call", {
     name,
     arguments: args,

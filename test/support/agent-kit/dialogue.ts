@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
-import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
+import type { UnknownRecord } from "../../../src/agent-kit/json-rpc.ts";
 import type { AgentOptions } from "../../../src/agent-kit/agent/options.ts";
 
 /**
@@ -12,9 +12,9 @@ import type { AgentOptions } from "../../../src/agent-kit/agent/options.ts";
  */
 export type Step =
   /** The CLI prints this message. */
-  | { readonly cli: JsonObject }
+  | { readonly cli: UnknownRecord }
   /** The CLI waits for a line of the host that fits. */
-  | { readonly host: JsonObject }
+  | { readonly host: UnknownRecord }
   /** The CLI prints this text as it is. */
   | { readonly line: string }
   /** The CLI prints a line of so many bytes, without an end. */
@@ -26,7 +26,7 @@ export type Step =
   /** The CLI waits until the host closes its input. */
   | { readonly eof: true }
   /** No line of the host so far fits. */
-  | { readonly never: JsonObject }
+  | { readonly never: UnknownRecord }
   /** The CLI does nothing any more, whatever the host does. */
   | { readonly hang: true };
 
@@ -57,7 +57,7 @@ export function scripted(steps: readonly (Step | readonly Step[])[], options: Ag
 }
 
 /** The host initializes, and the CLI is content. */
-export function opening(request: JsonObject = {}, response: JsonObject = {}): readonly Step[] {
+export function opening(request: UnknownRecord = {}, response: UnknownRecord = {}): readonly Step[] {
   return [
     {
       host: { type: "control_request", request_id: "$init", request: { subtype: "initialize", ...request } },
@@ -67,23 +67,23 @@ export function opening(request: JsonObject = {}, response: JsonObject = {}): re
 }
 
 /** The CLI sends a message to a server and gets this `mcp_response`. */
-export function mcp(id: string, server: string, message: JsonObject, response: JsonObject): readonly Step[] {
+export function mcp(id: string, server: string, message: UnknownRecord, response: UnknownRecord): readonly Step[] {
   return [mcpRequest(id, server, message), mcpResponse(id, response)];
 }
 
 /** The first half of `mcp`. */
-export function mcpRequest(id: string, server: string, message: JsonObject): Step {
+export function mcpRequest(id: string, server: string, message: UnknownRecord): Step {
   const body = { subtype: "mcp_message", server_name: server, message: { jsonrpc: "2.0", ...message } };
   return { cli: { type: "control_request", request_id: id, request: body } };
 }
 
 /** The second half of `mcp`. */
-export function mcpResponse(id: string, response: JsonObject): Step {
+export function mcpResponse(id: string, response: UnknownRecord): Step {
   return answered(id, { mcp_response: response });
 }
 
 /** The host answers a control request like this. */
-export function answered(id: string, response: JsonObject): Step {
+export function answered(id: string, response: UnknownRecord): Step {
   return { host: { type: "control_response", response: { subtype: "success", request_id: id, response } } };
 }
 
@@ -106,13 +106,13 @@ export function handshake(server: string): readonly Step[] {
 }
 
 /** The CLI calls a tool, as it does. */
-export function call(control: string, server: string, id: number, name: string, args: JsonObject = {}): Step {
+export function call(control: string, server: string, id: number, name: string, args: UnknownRecord = {}): Step {
   const _meta = { "claudecode/toolUseId": `toolu_${id}`, progressToken: id };
   return mcpRequest(control, server, { id, method: "tools/call", params: { name, arguments: args, _meta } });
 }
 
 /** The host asks for something by control request, and the CLI answers. */
-export function asked(request: JsonObject, response: JsonObject = {}): readonly Step[] {
+export function asked(request: UnknownRecord, response: UnknownRecord = {}): readonly Step[] {
   const name = `$${JSON.stringify(request)}`;
   return [
     { host: { type: "control_request", request_id: name, request } },

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
+import type { UnknownRecord } from "../../../src/agent-kit/json-rpc.ts";
 import type { Step } from "./dialogue.ts";
 
 const patienceMs = 60_000;
@@ -60,13 +60,13 @@ function checkArguments(wanted: readonly string[]): void {
   if (!isThere) fail(`${wanted.join(" ")} among the arguments ${args.join(" ")}`);
 }
 
-function checkNever(pattern: JsonObject): void {
+function checkNever(pattern: UnknownRecord): void {
   const found = everything.find((message) => fits(pattern, message, new Map(bound)));
   if (found !== undefined) fail(`no line like ${JSON.stringify(found)}`);
 }
 
 /** Takes the first line that fits, in whatever order the host wrote them. */
-function take(pattern: JsonObject): true | undefined {
+function take(pattern: UnknownRecord): true | undefined {
   for (const [index, message] of unread.entries()) {
     const trial = new Map(bound);
     if (!fits(pattern, message, trial)) continue;

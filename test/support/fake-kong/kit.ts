@@ -153,7 +153,8 @@ function headerMap(headers: ReadonlyMap<string, readonly string[]>, limit: unkno
   if (typeof most !== "number" || most < 1 || most > 1000) {
     throw new LuaError("max_headers must be >= 1 and <= 1000");
   }
-  const map: Record<string, string[]> = {};
+  // As in Lua, where every name is one like any other.
+  const map = Object.create(null) as Record<string, string[]>;
   let count = 0;
   for (const [name, values] of headers) {
     for (const value of values) {

@@ -32,9 +32,7 @@ async function pack(home: string): Promise<void> {
     const source = join(stage, "source");
     for (const name of manifest().files.filter((entry) => entry !== "dist")) copy(name, source);
     for (const name of ["package.json", "README.md", "LICENSE"]) copy(name, source);
-    const built = await runTool(["tsc", "-p", "tsconfig.build.json", "--outDir", join(source, "dist")], {
-      cwd: root,
-    });
+    const built = await runTool(["node", "scripts/build.ts", "--out", join(source, "dist")], { cwd: root });
     if (built.exitCode !== 0) throw new Error(`the build failed\n${built.output}`);
     const packed = await runTool(["npm", "pack", "--ignore-scripts", "--pack-destination", stage], {
       cwd: source,
@@ -72,7 +70,7 @@ function sourceKey(): string {
     ...globSync("bin/*", { cwd: root }),
     "package.json",
     "tsconfig.json",
-    "tsconfig.build.json",
+    "scripts/build.ts",
   ].toSorted();
   const hash = createHash("sha256");
   for (const file of files)

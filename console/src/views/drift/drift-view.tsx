@@ -7,6 +7,7 @@ import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { get, post } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { may } from "../../state/session.ts";
+import { formatCount } from "../../text.ts";
 
 const tones = { info: "", warn: "warn", critical: "bad" } as const;
 const typeNames = { added: "new", changed: "changed", removed: "gone" } as const;
@@ -23,7 +24,10 @@ export function DriftView() {
         <h1>Drift</h1>
         <span class="spacer" />
         {value?.configured === true && (
-          <span class="soft">{drifts.length} definitions differ from the approved ones</span>
+          <span class="soft">
+            {drifts.length === 1 ? "1 definition differs" : `${formatCount(drifts.length)} definitions differ`} from
+            what was approved
+          </span>
         )}
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Definitions">
@@ -39,7 +43,7 @@ export function DriftView() {
         {value?.configured === true && drifts.length === 0 && <Empty title="Everything is as approved" />}
         <div class="stack">
           {drifts.map(({ route, drift }) => (
-            <DriftCard key={`${route} ${drift.key}`} route={route} drift={drift} onApproved={() => round.value++} />
+            <DriftCard key={`${route} ${drift.key}`} route={route} drift={drift} onDecided={() => round.value++} />
           ))}
         </div>
       </div>
@@ -50,10 +54,10 @@ export function DriftView() {
 interface DriftCardProps {
   readonly route: string;
   readonly drift: OneDrift;
-  readonly onApproved: () => void;
+  readonly onDecided: () => void;
 }
 
-function DriftCard({ route, drift, onApproved }: DriftCardProps) {
+function DriftCard({ route, drift, onDecided }: DriftCardProps) {
   const reason = useSignal("");
   const problem = useSignal<Error | undefined>(undefined);
   const isBusy = useSignal(false);
@@ -62,12 +66,14 @@ function DriftCard({ route, drift, onApproved }: DriftCardProps) {
     isBusy.value = true;
     problem.value = undefined;
     try {
-      await post("drift/approve", { route, keys: [drift.key], reason: reason.value });
-      onApproved();
+      const { key, digest } = drift;
+      await post("drift/approve", { route, definitions: [{ key, digest }], reason: reason.value });
     } catch (error) {
       problem.value = error instanceof Error ? error : new Error(String(error));
     } finally {
       isBusy.value = false;
+      // Whether it was approved or has changed meanwhile: what is listed is no longer so.
+      onDecided();
     }
   }
 
@@ -94,6 +100,7 @@ function DriftCard({ route, drift, onApproved }: DriftCardProps) {
           </ul>
         )}
         <Fields drift={drift} />
+        {!may("approve") && <p class="faint">Approving is for people with the role of an approver.</p>}
         {may("approve") && (
           <form
             class="row-flex"

@@ -1,4 +1,5 @@
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
+import { inexactNumbers, parseExact } from "../../json-text.ts";
 
 /** What a copy is made of. */
 export interface CopySource {
@@ -7,13 +8,17 @@ export interface CopySource {
   readonly request: string;
   /** The answer that the client got; undefined without one. */
   readonly answer: string | undefined;
+  /** The headers of its HTTP request that may be stored. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** The endpoint of the route. */
   readonly url: string;
+  /** The command that starts Headgate for the user; `headgate` unless told. */
+  readonly ownCommand?: string | undefined;
 }
 
 interface Request {
   readonly method?: string;
-  readonly params?: { readonly name?: string; readonly arguments?: unknown };
+  readonly params?: { readonly name?: unknown; readonly uri?: unknown; readonly arguments?: unknown };
 }
 
 /** A word of a POSIX shell. */
@@ -21,30 +26,53 @@ export function shellQuoted(text: string): string {
   return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** The call as a command; undefined for other methods than tool calls. */
-export function asHeadgateCall({ request, url }: CopySource): string | undefined {
+/** The call as a command; undefined for other methods than tool calls, and for names that the command takes for options. */
+export function asHeadgateCall({ request, url, ownCommand = "headgate" }: CopySource): string | undefined {
   const { method, params } = parsed(request);
-  if (method !== "tools/call" || params?.name === undefined) return undefined;
+  if (method !== "tools/call" || typeof params?.name !== "string" || params.name.startsWith("-")) return undefined;
   const given = JSON.stringify(params.arguments ?? {});
-  return `headgate call ${shellQuoted(params.name)} --args ${shellQuoted(given)} --url ${shellQuoted(url)}`;
+  return `${ownCommand} call ${shellQuoted(params.name)} --args ${shellQuoted(given)} --url ${shellQuoted(url)}`;
 }
 
-/** The request for curl. A session of the past cannot be used again, so its place is left open. */
-export function asCurl({ record, request, url }: CopySource): string {
-  const headers = [
-    "content-type: application/json",
-    "accept: application/json, text/event-stream",
-    `mcp-protocol-version: ${record.revision}`,
-    ...(record.session === undefined ? [] : ["mcp-session-id: SESSION"]),
-  ];
-  const lines = headers.map((header) => `  -H ${shellQuoted(header)} \\`);
-  return [`curl ${shellQuoted(url)} \\`, ...lines, `  -d ${shellQuoted(request)}`].join("\n");
+/** The request for curl. A session of the past cannot be used again, so a request that had one opens another first. */
+export function asCurl({ record, request, url, headers = {} }: CopySource): string {
+  const { method = record.method, params } = parsed(request);
+  const name = params?.name ?? params?.uri;
+  // A modern request repeats parts of itself in headers; they are recorded as the client sent them.
+  const mirrored = Object.entries(headers).filter(([header]) => header.startsWith("mcp-") && !own.has(header));
+  const computed = [["mcp-method", method], ...(typeof name === "string" ? [["mcp-name", name]] : [])] as const;
+  const version = ["mcp-protocol-version", record.revision] as const;
+  if (record.session === undefined || method === "initialize")
+    return command(url, [version, ...(mirrored.length > 0 ? mirrored : computed)], shellQuoted(request));
+  const session = `"mcp-session-id: $SESSION"`;
+  const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":${JSON.stringify(record.revision)},"capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}`;
+  const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`;
+  return [
+    `SESSION=$(${command(url, [], shellQuoted(initialize), "-si")} | awk 'tolower($1) == "mcp-session-id:" { print $2 }' | tr -d '\\r')`,
+    command(url, [version], shellQuoted(initialized), `-s -H ${session}`),
+    command(url, [version], shellQuoted(request), `-H ${session}`),
+  ].join("\n");
+}
+
+/** Headers that stand in the command already, or belong to the session of the past. */
+const own: ReadonlySet<string> = new Set(["mcp-protocol-version", "mcp-session-id"]);
+
+function command(url: string, headers: readonly (readonly string[])[], body: string, options = ""): string {
+  const all = [["content-type", "application/json"], ["accept", "application/json, text/event-stream"], ...headers];
+  const lines = all.map(([name = "", value = ""]) => `  -H ${shellQuoted(`${name}: ${value}`)} \\`);
+  return [`curl ${options === "" ? "" : `${options} `}${shellQuoted(url)} \\`, ...lines, `  -d ${body}`].join("\n");
 }
 
 /** A test that makes the same call and expects the same result. */
 export function asTest({ record, request, answer, url }: CopySource): string {
   const { params } = parsed(request);
-  const result = answer === undefined ? undefined : (JSON.parse(answer) as { readonly result?: unknown }).result;
+  const { result } = parsed(answer ?? "") as { readonly result?: Readonly<Record<string, unknown>> };
+  // What a tool says; the rest of a result is between gateway and client, and differs between the eras.
+  const { content, structuredContent, isError } = result ?? {};
+  const expected = JSON.stringify({ content, structuredContent, isError }, undefined, 2);
+  const lost = [...inexactNumbers(request), ...inexactNumbers(answer ?? "")];
+  const note =
+    lost.length === 0 ? "" : `  // JavaScript cannot hold ${lost.join(", ")}: this sends or expects other digits.\n`;
   const call = JSON.stringify(
     { name: params?.name ?? record.target, arguments: params?.arguments ?? {} },
     undefined,
@@ -54,10 +82,10 @@ export function asTest({ record, request, answer, url }: CopySource): string {
 import { expect, it } from "vitest";
 
 it(${JSON.stringify(`answers ${record.target ?? record.method} as recorded`)}, async () => {
-  const client = new Client({ name: "recorded", version: "1.0.0" });
+${note}  const client = new Client({ name: "recorded", version: "1.0.0" });
   await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(url)})));
   const result = await client.callTool(${call.replaceAll("\n", "\n  ")});
-  expect(result).toMatchObject(${(JSON.stringify(result ?? {}, undefined, 2) ?? "{}").replaceAll("\n", "\n  ")});
+  expect(result).toMatchObject(${expected.replaceAll("\n", "\n  ")});
   await client.close();
 });
 `;
@@ -65,7 +93,7 @@ it(${JSON.stringify(`answers ${record.target ?? record.method} as recorded`)}, a
 
 function parsed(request: string): Request {
   try {
-    return JSON.parse(request) as Request;
+    return parseExact(request) as Request;
   } catch {
     return {};
   }

@@ -9,13 +9,13 @@ import { Tabs } from "../../parts/tabs.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
-import { session } from "../../state/session.ts";
+import { aboutRoute, session } from "../../state/session.ts";
 import { formatDate, formatMs } from "../../text.ts";
 import { asCurl, asHeadgateCall, asTest, type CopySource } from "./copies.ts";
 import { Changes, Legs, Raw } from "./messages.tsx";
 import { timingOf } from "./timing.ts";
 import { TimingBar } from "./timing-bar.tsx";
-import { decisionsOf, Verdict, Why } from "./why.tsx";
+import { decisionsOf, Findings, gatewayMessageOf, Verdict, Why } from "./why.tsx";
 
 interface Found {
   readonly operation: OperationRecord;
@@ -48,10 +48,13 @@ interface ShownProps {
 function Shown({ record, operation, frames }: ShownProps) {
   const decisions = decisionsOf(frames);
   const others = operation.exchanges.filter(({ id }) => id !== record.id);
-  const state = session.value;
-  const route = state.type === "in" ? state.about.routes.find(({ name }) => name === record.route) : undefined;
+  const route = aboutRoute(record.route);
   const tabs = [
-    { name: "Why", content: () => <Why id={record.id} decisions={decisions} /> },
+    {
+      name: "Why",
+      content: () =>
+        isMessage(record) ? <Why id={record.id} route={record.route} frames={frames} /> : <Findings frames={frames} />,
+    },
     { name: "Messages", content: () => <Legs frames={frames} /> },
     { name: "Changes", content: () => <Changes frames={frames} /> },
     { name: "Raw", content: () => <Raw frames={frames} /> },
@@ -69,15 +72,17 @@ function Shown({ record, operation, frames }: ShownProps) {
           <StatusBadge state={record.state} />
           {record.modified && <span class="badge note">changed by the gateway</span>}
           {record.redacted > 0 && <span class="badge">{record.redacted} values redacted</span>}
-          <span class="soft">{record.durationMs === undefined ? "still running" : formatMs(record.durationMs)}</span>
+          {isMessage(record) && (
+            <span class="soft">{record.durationMs === undefined ? "still running" : formatMs(record.durationMs)}</span>
+          )}
         </div>
       </div>
       <Verdict
         decisions={decisions}
-        gatewayCode={record.gatewayCode}
+        ending={{ state: record.state, code: record.gatewayCode, message: gatewayMessageOf(frames) }}
         hasPolicy={route !== undefined && route.policy !== "none"}
       />
-      <TimingBar parts={timingOf(frames, record.direction)} />
+      {isMessage(record) && <TimingBar parts={timingOf(frames, record.direction)} />}
       <Facts record={record} />
       <Copies record={record} frames={frames} paths={route?.paths} />
       <Tabs label="Parts of the exchange" tabs={tabs} />
@@ -85,37 +90,42 @@ function Shown({ record, operation, frames }: ShownProps) {
   );
 }
 
+/** Whether it is about a message, and not a request or line that brought none: no rule sees those, and they take no time. */
+function isMessage({ kind }: ExchangeRecord): boolean {
+  return kind !== "http" && kind !== "raw";
+}
+
 function Facts({ record }: { readonly record: ExchangeRecord }) {
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["when", formatDate(record.at)],
     ["who", record.principal],
     ["client", record.client],
-    ["route", record.route],
-    ["protocol", `${record.revision} over ${record.transport}`],
+    ["route", record.route === "" ? undefined : record.route],
+    ["protocol", isMessage(record) ? `${record.revision} over ${record.transport}` : record.transport],
     ["trace", record.traceId],
     ["id", record.id],
   ];
   return (
-    <dl class="facts">
+    <dl class="facts columns">
       {facts.map(([name, value]) =>
         value === undefined ? null : (
-          <>
-            <dt key={name}>{name}</dt>
-            <dd key={`${name}=`}>
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
               <Foreign text={value} />
             </dd>
-          </>
+          </div>
         ),
       )}
       {record.session !== undefined && (
-        <>
+        <div>
           <dt>session</dt>
           <dd>
             <a class="mono" href={href("sessions", `session:"${record.session}"`)}>
               <u>{record.session}</u>
             </a>
           </dd>
-        </>
+        </div>
       )}
     </dl>
   );
@@ -127,7 +137,7 @@ function Copies({
   paths,
 }: Pick<ShownProps, "record" | "frames"> & { readonly paths: readonly string[] | undefined }) {
   const state = session.value;
-  const origin = state.type === "in" ? state.about.clientUrl : undefined;
+  const { clientUrl: origin, ownCommand } = state.type === "in" ? state.about : {};
   const request = frames[0]?.body;
   if (request === undefined || record.kind !== "request" || record.direction !== "c2s") return null;
   const answer = frames.findLast(
@@ -136,12 +146,14 @@ function Copies({
   const source: CopySource = {
     record,
     request,
+    headers: frames[0]?.context?.http?.headers,
     answer: answer?.body,
     url: `${origin ?? ""}${paths?.at(-1) ?? "/mcp"}`,
+    ownCommand,
   };
   const command = asHeadgateCall(source);
   return (
-    <div class="row-flex" role="group" aria-label="Copy as">
+    <div class="row-flex copies" role="group" aria-label="Copy as">
       <span class="faint">Copy as</span>
       {command !== undefined && <CopyButton label="headgate call" text={() => command} />}
       <CopyButton label="curl" text={() => asCurl(source)} />

@@ -27,7 +27,7 @@ function Leg({
   readonly frames: readonly Frame[];
   readonly start: number;
 }) {
-  const messages = frames.filter(({ kind }) => kind !== "decision");
+  const messages = frames.filter(({ kind }) => kind !== "decision" && kind !== "diagnostic");
   return (
     <section class="leg" aria-label={`${title} side`}>
       <h3>{title} side</h3>

@@ -1,11 +1,13 @@
 import type { PolicyExplanation } from "../../../../src/gateway/evaluation/explanation.ts";
-import type { Frame, FrameDecision } from "../../../../src/recorder/contract.ts";
+import type { ExchangeStatus, Frame, FrameDecision } from "../../../../src/recorder/contract.ts";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
+import { href } from "../../state/route.ts";
+import { may } from "../../state/session.ts";
 import { formatMs } from "../../text.ts";
 
 /** The decisions that were made when the message passed. */
@@ -13,14 +15,36 @@ export function decisionsOf(frames: readonly Frame[]): readonly FrameDecision[] 
   return frames.flatMap(({ decision }) => (decision === undefined ? [] : [decision]));
 }
 
+/** What the gateway said itself instead of an answer; undefined for those who may not read messages. */
+export function gatewayMessageOf(frames: readonly Frame[]): string | undefined {
+  const refusal = frames.find((frame) => frame.refusal !== undefined)?.refusal;
+  if (refusal !== undefined) return refusal.reason;
+  const error = frames.findLast(({ kind, gatewayCode, body }) => {
+    return kind === "error" && gatewayCode !== undefined && body !== undefined;
+  });
+  try {
+    const { message } = (JSON.parse(error?.body ?? "{}") as { error?: { message?: unknown } }).error ?? {};
+    return typeof message === "string" ? message : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How an exchange ended where the gateway itself ended it. */
+export interface GatewayEnding {
+  readonly state: ExchangeStatus;
+  readonly code: string | undefined;
+  readonly message: string | undefined;
+}
+
 /** In one sentence: why this was allowed or refused. */
 export function Verdict({
   decisions,
-  gatewayCode,
+  ending,
   hasPolicy,
 }: {
   readonly decisions: readonly FrameDecision[];
-  readonly gatewayCode: string | undefined;
+  readonly ending: GatewayEnding;
   readonly hasPolicy: boolean;
 }) {
   const denied = decisions.find(({ effect, enforced }) => enforced && (effect === "deny" || effect === "blocked"));
@@ -34,12 +58,30 @@ export function Verdict({
         )}
       </Said>
     );
-  if (gatewayCode !== undefined)
+  if (ending.state === "invalid" || ending.state === "orphan")
     return (
-      <Said tone="bad" icon="cross" title={`The gateway answered with ${gatewayCode}`}>
-        The error reference says when this happens.
+      <Said
+        tone="bad"
+        icon="cross"
+        title={ending.state === "invalid" ? "Not a valid message" : "A response that answers no open request"}
+      >
+        The gateway keeps it as it came.
       </Said>
     );
+  if (ending.code !== undefined) {
+    const { state, code, message } = ending;
+    const title =
+      state === "refused"
+        ? `Refused by a check of the gateway: ${code}`
+        : state === "cancelled"
+          ? "Given up by its sender"
+          : `Allowed, but it failed: ${code}`;
+    return (
+      <Said tone={state === "cancelled" ? "warn" : "bad"} icon={state === "cancelled" ? "info" : "cross"} title={title}>
+        {message === undefined ? "The error reference says when this happens." : <Foreign text={message} />}
+      </Said>
+    );
+  }
   const changed = decisions.find(({ effect }) => effect === "change" || effect === "filter" || effect === "changed");
   if (changed !== undefined)
     return (
@@ -64,7 +106,7 @@ export function Verdict({
       icon="check"
       title={hasPolicy ? "Allowed: no rule concerned it" : "Allowed: this route has no policy"}
     >
-      {hasPolicy ? "The policy judges other kinds of messages." : "Everything that a client asks for is forwarded."}
+      {hasPolicy ? "The policy is about other kinds of messages." : "Everything that a client asks for is forwarded."}
     </Said>
   );
 }
@@ -99,7 +141,16 @@ function Said({
 }
 
 /** The outcome of every rule of the running policy for a recorded exchange, and what was decided then. */
-export function Why({ id, decisions }: { readonly id: string; readonly decisions: readonly FrameDecision[] }) {
+export function Why({
+  id,
+  route,
+  frames,
+}: {
+  readonly id: string;
+  readonly route: string;
+  readonly frames: readonly Frame[];
+}) {
+  const decisions = decisionsOf(frames);
   const loaded = useLoaded(id, (signal) =>
     get<PolicyExplanation>(`exchanges/${encodeURIComponent(id)}/why`, {}, signal),
   );
@@ -108,9 +159,11 @@ export function Why({ id, decisions }: { readonly id: string; readonly decisions
   if (value === undefined) return <Loading what="Evaluating the rules…" />;
   return (
     <div class="stack">
-      {value.policy === "none" && <p class="soft">This route has no policy now: everything is allowed.</p>}
+      {value.policy === "none" && <p class="soft">This route has no policy now: no rule refuses anything.</p>}
       {value.policy === "remote" && (
-        <p class="soft">A decision point outside decides on this route; it keeps the reasons of its rules to itself.</p>
+        <p class="soft">
+          An external decision point decides on this route; the reasons of its rules are not known here.
+        </p>
       )}
       {value.policy === "unrecorded" && (
         <p class="soft">The message was not recorded, so the rules cannot be tried on it.</p>
@@ -119,6 +172,14 @@ export function Why({ id, decisions }: { readonly id: string; readonly decisions
         <PhaseRules key={phase.phase} phase={phase} />
       ))}
       {decisions.length > 0 && <Recorded decisions={decisions} />}
+      {frames.some(({ diagnostic }) => diagnostic !== undefined) && <Findings frames={frames} />}
+      {value.policy !== "remote" && (
+        <p>
+          <a class="soft" href={href("policy", undefined, { route })}>
+            <u>Try {value.policy === "none" ? "" : "other "}rules on recorded traffic</u>
+          </a>
+        </p>
+      )}
     </div>
   );
 }
@@ -159,7 +220,7 @@ function PhaseRules({ phase }: { readonly phase: PolicyExplanation["phases"][num
                 {phase.missing.includes(path) ? (
                   <span class="faint">not in the recording</span>
                 ) : (
-                  <Foreign text={value ?? "absent"} />
+                  <Foreign text={value ?? (may("bodies") ? "absent" : "hidden: you may not read messages")} />
                 )}
               </dd>
             </>
@@ -186,7 +247,7 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
             </tr>
           </thead>
           <tbody>
-            {decisions.map(({ by, name, phase, effect, enforced, rule, durationMs }, index) => (
+            {decisions.map(({ by, name, phase, effect, enforced, rule, reason, durationMs }, index) => (
               <tr key={index}>
                 <td>
                   {by} <span class="soft">{name}</span>
@@ -195,6 +256,12 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
                 <td>
                   {effect}
                   {enforced ? "" : ", only logged"}
+                  {reason !== undefined && (
+                    <span class="soft">
+                      {" "}
+                      “<Foreign text={reason} />”
+                    </span>
+                  )}
                 </td>
                 <td>
                   <Foreign text={rule ?? ""} />
@@ -205,6 +272,31 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
           </tbody>
         </table>
       </WideContent>
+    </section>
+  );
+}
+
+const severities = { error: "bad", warn: "warn", info: "note" } as const;
+
+/** What was found about the messages; it changes nothing by itself. */
+export function Findings({ frames }: { readonly frames: readonly Frame[] }) {
+  const found = frames.flatMap(({ diagnostic, seq }) => (diagnostic === undefined ? [] : [{ ...diagnostic, seq }]));
+  return (
+    <section>
+      <h3>Found in the messages</h3>
+      {found.length === 0 && <p class="faint">Nothing: it brought no message, so no rule was asked.</p>}
+      <ul class="rules">
+        {found.map(({ code, severity, message, seq }) => (
+          <li key={seq} class="rule">
+            <Icon name="info" size={14} />
+            <b>{code}</b>
+            <code>
+              <Foreign text={message} />
+            </code>
+            <span class={`badge ${severities[severity]}`}>{severity}</span>
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -55,10 +55,10 @@ export function FiguresView() {
 function Shown({ figures, minutes }: { readonly figures: Figures; readonly minutes: number }) {
   const { requests, errors, refused, p50Ms, p95Ms, p99Ms } = figures;
   const share = (count: number): string => `${((count / Math.max(1, requests)) * 100).toFixed(1)} %`;
-  const tiles: readonly (readonly [string, string, string])[] = [
+  const tiles: readonly (readonly [name: string, text: string, hint: string, filter?: string])[] = [
     ["Requests", formatCount(requests), `${(requests / (minutes * 60)).toFixed(2)} a second`],
-    ["Errors", formatCount(errors), share(errors)],
-    ["Refused", formatCount(refused), share(refused)],
+    ["Errors", formatCount(errors), share(errors), `error since:${minutes}m`],
+    ["Refused", formatCount(refused), share(refused), `status:refused since:${minutes}m`],
     ["p50", formatMs(p50Ms), "half are faster"],
     ["p95", formatMs(p95Ms), "1 in 20 is slower"],
     ["p99", formatMs(p99Ms), "1 in 100 is slower"],
@@ -69,16 +69,18 @@ function Shown({ figures, minutes }: { readonly figures: Figures; readonly minut
         <p class="soft">There was more than could be counted: these are the newest requests only.</p>
       )}
       <dl class="tiles">
-        {tiles.map(([name, text, hint]) => (
+        {tiles.map(([name, text, hint, filter]) => (
           <div key={name} class="tile panel">
             <dt class="soft">{name}</dt>
-            <dd class="value">{text}</dd>
+            <dd class="value">
+              {filter === undefined || text === "0" ? text : <a href={href("live", undefined, { filter })}>{text}</a>}
+            </dd>
             <dd class="faint">{hint}</dd>
           </div>
         ))}
       </dl>
       <Chart buckets={figures.buckets} />
-      <TrafficMap minutes={minutes} />
+      <TrafficMap minutes={minutes} version={String(figures.to)} />
       <div class="two">
         <Targets figures={figures} />
         <div class="stack">
@@ -112,9 +114,11 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
             {targets.slice(0, 15).map((row) => (
               <tr key={`${row.route} ${row.method} ${row.target ?? ""}`}>
                 <td>
-                  <b>
-                    <Foreign text={row.target ?? row.method} />
-                  </b>{" "}
+                  <a href={href("live", undefined, { filter: filterOf(row) })}>
+                    <b>
+                      <Foreign text={row.target ?? row.method} />
+                    </b>
+                  </a>{" "}
                   <span class="faint">
                     <Foreign text={row.target === undefined ? row.route : `${row.method} ${row.route}`} />
                   </span>
@@ -131,6 +135,14 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
       </WideContent>
     </section>
   );
+}
+
+/** Finds the exchanges of a row. */
+function filterOf({ route, method, target }: Figures["targets"][number]): string {
+  const terms = { route, method, ...(target === undefined ? {} : { target }) };
+  return Object.entries(terms)
+    .map(([name, text]) => `${name}:"${text.replaceAll(/["\\]/gu, String.raw`\$&`)}"`)
+    .join(" ");
 }
 
 function Slowest({ figures: { slowest } }: { readonly figures: Figures }) {
@@ -155,12 +167,12 @@ function Refusals({ figures: { refusals } }: { readonly figures: Figures }) {
       </header>
       <table>
         <tbody>
-          {refusals.map(({ rule, count }) => (
-            <tr key={rule}>
+          {refusals.map(({ by, filter, count }) => (
+            <tr key={filter}>
               <td>
-                <a href={href("live", undefined, { filter: `rule:"${rule}"` })}>
+                <a href={href("live", undefined, { filter })}>
                   <u>
-                    <Foreign text={rule} />
+                    <Foreign text={by} />
                   </u>
                 </a>
               </td>

@@ -4,7 +4,7 @@ import { Loading, Problem } from "../../parts/notices.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
-import { formatCount, formatMs } from "../../text.ts";
+import { formatCount, formatMs, shortened, visibleText } from "../../text.ts";
 import { linksOf, type MapLink, serverOf } from "./links.ts";
 
 const [width, rowHeight, nodeHeight, nodeWidth] = [1000, 54, 40, 190];
@@ -15,9 +15,9 @@ interface Topology {
   readonly edges: readonly TrafficEdge[];
 }
 
-/** Who talks to which server: callers on the left, then routes, then the servers behind them. */
-export function TrafficMap({ minutes }: { readonly minutes: number }) {
-  const loaded = useLoaded(String(minutes), (signal) => get<Topology>("topology", { minutes }, signal));
+/** Who talks to which server, counted again when `version` changes: callers on the left, then routes, then the servers behind them. */
+export function TrafficMap({ minutes, version }: { readonly minutes: number; readonly version: string }) {
+  const loaded = useLoaded(`${minutes} ${version}`, (signal) => get<Topology>("topology", { minutes }, signal));
   const { value, error } = loaded.value;
   return (
     <section class="panel">
@@ -123,7 +123,6 @@ interface NodeProps {
 }
 
 function Node({ x, y, title, hint, isDegraded = false }: NodeProps) {
-  const shown = title.length > 24 ? `${title.slice(0, 23)}…` : title;
   return (
     <g>
       <rect
@@ -135,10 +134,12 @@ function Node({ x, y, title, hint, isDegraded = false }: NodeProps) {
         rx="6"
       />
       <text x={x + 12} y={y - 3}>
-        {shown}
+        {shortened(visibleText(title), 24)}
+        <title>{visibleText(title)}</title>
       </text>
       <text class="soft" x={x + 12} y={y + 12}>
-        {hint}
+        {shortened(visibleText(hint), 30)}
+        <title>{visibleText(hint)}</title>
       </text>
     </g>
   );

@@ -1,12 +1,12 @@
 import { useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 import { compactJson, prettyJson } from "../../json-text.ts";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Problem } from "../../parts/notices.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { post } from "../../state/api.ts";
-import { formatAge } from "../../text.ts";
+import { formatSpan } from "../../text.ts";
 
 /** A message that waits for a person. */
 export interface Held {
@@ -57,10 +57,7 @@ export function HeldCard({ held }: { readonly held: Held }) {
         </span>
         <span class="badge note">{held.phase}</span>
         <span class="spacer" />
-        <span class="faint">
-          held {formatAge(held.since, Date.now())}; {held.onTimeout === "block" ? "refused" : "let go"} if nobody
-          decides
-        </span>
+        <TimeLeft held={held} />
       </header>
       <div class="body stack">
         {held.reason !== undefined && (
@@ -82,6 +79,21 @@ export function HeldCard({ held }: { readonly held: Held }) {
   );
 }
 
+/** What happens when, if nobody decides. */
+function TimeLeft({ held: { deadline, onTimeout } }: { readonly held: Held }) {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => (now.value = Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const leftMs = Math.max(0, deadline - now.value);
+  return (
+    <span class="faint">
+      {onTimeout === "block" ? "refused" : "let go"} in {formatSpan(leftMs)} if nobody decides
+    </span>
+  );
+}
+
 function LetGo({ held, decide }: { readonly held: Held; readonly decide: Decide }) {
   const editor = useRef<HTMLTextAreaElement>(null);
   const original = prettyJson(held.text ?? "");
@@ -100,7 +112,7 @@ function LetGo({ held, decide }: { readonly held: Held; readonly decide: Decide 
         <textarea
           ref={editor}
           class="field"
-          style={{ minHeight: "180px" }}
+          rows={Math.min(24, original.split("\n").length + 1)}
           aria-label={`Message ${held.id}`}
           spellcheck={false}
           defaultValue={original}
@@ -131,7 +143,7 @@ function Refuse({ decide }: { readonly decide: Decide }) {
         class="field"
         style={{ flex: "1 1 240px" }}
         aria-label="Reason"
-        placeholder="What the agent is told; optional"
+        placeholder="Message to the agent; optional"
         maxLength={1000}
       />
       <button type="submit" class="button danger">
@@ -161,7 +173,7 @@ function AnswerIt({ decide }: { readonly decide: Decide }) {
       <textarea
         ref={editor}
         class="field"
-        style={{ minHeight: "120px" }}
+        rows={6}
         aria-label="Answer"
         spellcheck={false}
         defaultValue={answerTemplate}

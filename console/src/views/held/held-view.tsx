@@ -2,57 +2,57 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import { Empty, Problem } from "../../parts/notices.tsx";
-import { ApiError, apiUrl, get } from "../../state/api.ts";
-import { place, href, replace } from "../../state/route.ts";
-import { may } from "../../state/session.ts";
+import { followEvents } from "../../state/events.ts";
+import { place } from "../../state/route.ts";
 import { type Held, HeldCard } from "./held-card.tsx";
 
 /** Messages that are held: let them go, change them, refuse them or answer them. With a filter, this page holds what matches. */
 export function HeldView() {
-  const filter = place.value.query.get("hold") ?? "";
+  // An address only fills in the filter: a link must not stop anybody's traffic, so a person presses the button.
+  const filter = useSignal("");
   const held = useSignal<readonly Held[]>([]);
   const problem = useSignal<Error | undefined>(undefined);
-  /** Whether the gateway has said that it holds what matches. */
-  const isHolding = useSignal(false);
+  /** The filter that the gateway has said it holds by. */
+  const heldBy = useSignal<string | undefined>(undefined);
   const input = useRef<HTMLInputElement>(null);
+  const holding = filter.value;
   useEffect(() => {
     held.value = [];
     problem.value = undefined;
-    isHolding.value = false;
-    const query = { filter: filter === "" ? undefined : filter };
-    const events = new EventSource(apiUrl("holds/events", query));
-    events.addEventListener("open", (event) => {
-      // The connection has an event of this name too, without data.
-      if (!(event instanceof MessageEvent)) return;
-      problem.value = undefined;
-      isHolding.value = true;
-      held.value = (JSON.parse(String(event.data)) as { readonly held: readonly Held[] }).held;
-    });
-    events.addEventListener("held", ({ data }: MessageEvent<string>) => {
-      held.value = [...held.value, JSON.parse(data) as Held];
-    });
-    events.addEventListener("released", ({ data }: MessageEvent<string>) => {
-      const { id } = JSON.parse(data) as { readonly id: string };
-      held.value = held.value.filter((one) => one.id !== id);
-    });
-    events.addEventListener("error", () => {
-      isHolding.value = false;
-      if (events.readyState !== EventSource.CLOSED) return;
-      // A browser does not say what the answer was: ask again for it.
-      get("holds").then(
-        () => (problem.value = new ApiError(400, "invalid_params", "This filter cannot hold messages.")),
-        (error: unknown) => (problem.value = error instanceof Error ? error : new Error(String(error))),
-      );
-    });
-    return () => events.close();
-  }, [filter]);
+    heldBy.value = undefined;
+    return followEvents(
+      "holds/events",
+      { filter: holding === "" ? undefined : holding },
+      {
+        on: {
+          open: (data) => {
+            problem.value = undefined;
+            heldBy.value = holding;
+            held.value = (JSON.parse(data) as { readonly held: readonly Held[] }).held;
+          },
+          held: (data) => {
+            held.value = [...held.value, JSON.parse(data) as Held];
+          },
+          released: (data) => {
+            const { id } = JSON.parse(data) as { readonly id: string };
+            held.value = held.value.filter((one) => one.id !== id);
+          },
+        },
+        onLost: () => {
+          heldBy.value = undefined;
+          held.value = [];
+        },
+        onProblem: (error) => (problem.value = error),
+      },
+    );
+  }, [holding]);
   return (
     <main class="view">
       <form
         class="head"
         onSubmit={(event) => {
           event.preventDefault();
-          replace(href("held", undefined, { hold: input.current?.value.trim() ?? "" }));
+          filter.value = input.current?.value.trim() ?? "";
         }}
       >
         <h1>Held messages</h1>
@@ -63,16 +63,16 @@ export function HeldView() {
           style={{ flex: "1 1 220px", maxWidth: "420px" }}
           aria-label="Hold messages that match"
           placeholder="tool:delete_*"
-          defaultValue={filter}
+          defaultValue={place.peek().query.get("hold") ?? ""}
           spellcheck={false}
         />
-        <button type="submit" class="button" disabled={!may("operate")}>
+        <button type="submit" class="button">
           Hold what matches
         </button>
-        {filter !== "" && (
-          <a class="button bare" href={href("held")}>
+        {holding !== "" && (
+          <button type="button" class="button bare" onClick={() => (filter.value = "")}>
             Stop
-          </a>
+          </button>
         )}
       </form>
       <div class="scroll" tabIndex={0} role="region" aria-label="Held messages">
@@ -80,11 +80,11 @@ export function HeldView() {
         {held.value.length === 0 && problem.value === undefined && (
           <Empty title="Nothing is held">
             <p>
-              {filter === ""
+              {holding === ""
                 ? "Interceptors can hold messages for a person; so can this page, with a filter."
-                : isHolding.value
+                : heldBy.value === holding
                   ? "Messages that match wait here for you, as long as this page is open."
-                  : "Asking the gateway to hold what matches…"}
+                  : "Connecting to the gateway…"}
             </p>
           </Empty>
         )}

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 
 import { Icon } from "../../parts/icon.tsx";
+import { filterHelp } from "./filter-help.ts";
 
 const waitMs = 250;
 
@@ -44,6 +45,28 @@ export function FilterInput({ value, isSearching, isWrong, onChange }: FilterInp
         }}
       />
       {isSearching ? <span class="spinner" role="status" aria-label="Searching" /> : <kbd aria-hidden="true">/</kbd>}
+      <button type="button" class="button bare" popovertarget="filter-help" aria-label="What can be searched for">
+        ?
+      </button>
+      <div id="filter-help" popover="auto" role="dialog" aria-label="What can be searched for">
+        <ul>
+          {filterHelp.map(([filter, meaning]) => (
+            <li key={filter}>
+              <button
+                type="button"
+                popovertarget="filter-help"
+                popovertargetaction="hide"
+                onClick={() => {
+                  if (input.current !== null) input.current.value = filter;
+                  onChange(filter);
+                }}
+              >
+                <code>{filter}</code> <span class="soft">{meaning}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
     </div>
   );
 }

@@ -1,15 +1,15 @@
-import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { type ReadonlySignal, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import type { Figures } from "../../../../src/gateway/admin/wire.ts";
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { ExchangeList } from "../../parts/exchange-list.tsx";
 import { Empty, Problem } from "../../parts/notices.tsx";
-import { get } from "../../state/api.ts";
+import { ApiError, get } from "../../state/api.ts";
 import { keyOf, LiveTraffic } from "../../state/live.ts";
 import { useLoaded } from "../../state/load.ts";
 import { go, href, place, replace } from "../../state/route.ts";
-import { session } from "../../state/session.ts";
+import { hasSeveralRoutes, may, session } from "../../state/session.ts";
 import { formatCount } from "../../text.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
 import { FilterInput } from "./filter-input.tsx";
@@ -19,7 +19,15 @@ const stripMinutes = 15;
 /** From this width on, the chosen exchange is shown beside the list. */
 const wide = matchMedia("(min-width: 1081px)");
 
-const stateNames = { connecting: "connecting", live: "live", paused: "paused", lost: "connection lost, trying again" };
+const stateNames = {
+  connecting: "connecting",
+  live: "live",
+  paused: "paused",
+  lost: "connection lost, trying again",
+  stopped: "not following",
+};
+/** How soon the newest call replaces the one that is shown, until somebody chooses: calls may come by the thousand. */
+const showMs = 2000;
 
 /** Traffic as it happens, and the exchange that is looked at beside it. */
 export function LiveView() {
@@ -30,18 +38,9 @@ export function LiveView() {
   const isChosen = useSignal(false);
   const selectedKey = useComputed(() => (selected.value === undefined ? undefined : keyOf(selected.value)));
   const rows = traffic.rows.value;
+  const problem = traffic.problem.value;
 
-  // Until somebody chooses, the newest call is shown; a chosen one is kept up to date.
-  useSignalEffect(() => {
-    const all = traffic.rows.value;
-    const current = selected.peek();
-    const next = isChosen.value
-      ? all.find((row) => current !== undefined && keyOf(row) === keyOf(current))
-      : (all.find(
-          ({ kind, direction, method }) => kind === "request" && direction === "c2s" && method === "tools/call",
-        ) ?? all[0]);
-    if (next !== undefined) selected.value = next;
-  });
+  useNewest(traffic, selected, isChosen);
 
   const setFilter = (next: string): void => replace(href("live", undefined, { filter: next.trim() }));
   const open = ({ id }: ExchangeRecord): void => go(href("exchange", id));
@@ -53,29 +52,32 @@ export function LiveView() {
         <FilterInput
           value={filter}
           isSearching={traffic.isSearching.value}
-          isWrong={traffic.problem.value !== undefined}
+          isWrong={problem instanceof ApiError && problem.code === "invalid_params"}
           onChange={setFilter}
         />
         <LiveSwitch traffic={traffic} />
       </div>
-      {traffic.problem.value !== undefined && (
+      {problem !== undefined && !isUnrecorded() && (
         <div style={{ padding: "8px 16px" }}>
-          <Problem error={traffic.problem.value} />
+          <Problem error={problem} />
         </div>
       )}
       <LiveStrip traffic={traffic} filter={filter} onFilter={setFilter} />
       <div class="live">
-        <section class="list" aria-label="Traffic">
+        <section class={`list${hasSeveralRoutes() ? " with-routes" : ""}`} aria-label="Traffic">
           <div class="rows-head" aria-hidden="true">
             <span>Time</span>
             <span>Who</span>
+            {hasSeveralRoutes() && <span>Route</span>}
             <span>What</span>
             <span>Status</span>
             <span>Decision</span>
             <span>Took</span>
           </div>
           {rows.length === 0 ? (
-            <NoRows isSearching={traffic.isSearching.value} isFiltered={filter !== ""} />
+            (problem === undefined || isUnrecorded()) && (
+              <NoRows isSearching={traffic.isSearching.value} isFiltered={filter !== ""} />
+            )
           ) : (
             <ExchangeList
               rows={rows}
@@ -102,8 +104,42 @@ export function LiveView() {
   );
 }
 
+/** Until somebody chooses, the newest call is shown; a chosen one is kept up to date. */
+function useNewest(
+  traffic: LiveTraffic,
+  selected: Signal<ExchangeRecord | undefined>,
+  isChosen: ReadonlySignal<boolean>,
+): void {
+  const shownAt = useRef(0);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const showNewest = (): void => {
+    timer.current = undefined;
+    const rows = traffic.rows.peek();
+    const newest = rows.find(isToolCall) ?? rows[0];
+    if (isChosen.peek() || newest === undefined) return;
+    shownAt.current = performance.now();
+    selected.value = newest;
+  };
+  useEffect(() => () => clearTimeout(timer.current), [traffic]);
+  useSignalEffect(() => {
+    const rows = traffic.rows.value;
+    const current = selected.peek();
+    const updated = rows.find((row) => current !== undefined && keyOf(row) === keyOf(current));
+    if (updated !== undefined) selected.value = updated;
+    if (isChosen.value) return;
+    const waitMs = shownAt.current + showMs - performance.now();
+    if (updated === undefined || waitMs <= 0) showNewest();
+    else timer.current ??= setTimeout(showNewest, waitMs);
+  });
+}
+
+function isToolCall({ kind, direction, method }: ExchangeRecord): boolean {
+  return kind === "request" && direction === "c2s" && method === "tools/call";
+}
+
 function LiveSwitch({ traffic }: { readonly traffic: LiveTraffic }) {
-  const state = traffic.state.value;
+  const isPaused = traffic.isPaused.value;
+  const state = isPaused && traffic.state.value === "live" ? "paused" : traffic.state.value;
   return (
     <>
       {traffic.omitted.value > 0 && (
@@ -118,11 +154,11 @@ function LiveSwitch({ traffic }: { readonly traffic: LiveTraffic }) {
       <button
         type="button"
         class="button"
-        aria-pressed={state === "paused"}
-        onClick={() => traffic.pause(state !== "paused")}
-        disabled={state === "lost" || state === "connecting"}
+        aria-pressed={isPaused}
+        onClick={() => traffic.pause(!isPaused)}
+        disabled={!isPaused && state !== "live"}
       >
-        {state === "paused" ? `Resume (${formatCount(traffic.waiting.value)} new)` : "Pause"}
+        {isPaused ? `Resume (${formatCount(traffic.waiting.value)} new)` : "Pause"}
       </button>
     </>
   );
@@ -154,16 +190,42 @@ function LiveStrip({
   );
 }
 
+/** Whether there can be no traffic to show. */
+function isUnrecorded(): boolean {
+  return session.value.type === "in" && !session.value.about.recording;
+}
+
 function NoRows({ isSearching, isFiltered }: { readonly isSearching: boolean; readonly isFiltered: boolean }) {
   const state = session.value;
   if (isSearching) return <Empty title="Searching…" />;
+  if (isUnrecorded())
+    return (
+      <Empty title="Nothing is recorded">
+        <p>
+          Set <code>record</code> in the configuration to see traffic here.
+        </p>
+      </Empty>
+    );
   if (isFiltered) return <Empty title="Nothing matches this filter" />;
-  const endpoint =
-    state.type === "in" ? `${state.about.clientUrl ?? ""}${state.about.routes[0]?.paths.at(-1) ?? "/mcp"}` : "";
+  if (state.type !== "in") return null;
+  const { clientUrl = "", ownCommand, routes } = state.about;
+  const endpoint = `${clientUrl}${routes[0]?.paths.at(-1) ?? "/mcp"}`;
+  const asked = routes[0]?.upstream === "demo" ? `call ${endpoint} add a=2 b=40` : `tools ${endpoint}`;
   return (
     <Empty title="No traffic yet">
       <p>Calls appear here as they happen. Make one in a terminal:</p>
-      <code>headgate call add a=2 b=40 --url {endpoint}</code>
+      <code>
+        {ownCommand} {asked}
+      </code>
+      {may("operate") && (
+        <p>
+          Or call a tool in the{" "}
+          <a href={href("playground")}>
+            <u>playground</u>
+          </a>
+          .
+        </p>
+      )}
     </Empty>
   );
 }

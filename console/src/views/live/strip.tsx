@@ -1,7 +1,6 @@
-import { useSignal } from "@preact/signals";
-
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import type { FigureBucket } from "../../../../src/gateway/admin/wire.ts";
+import { inOrder, type TimeRange, useBrush } from "../../parts/brush.ts";
 import { formatCount, formatTime } from "../../text.ts";
 
 const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", "abandoned"]);
@@ -55,28 +54,24 @@ export function Strip({
   readonly slots: readonly Slot[];
   readonly onBrush: (from: number, to: number) => void;
 }) {
-  const brush = useSignal<{ readonly from: number; readonly to: number } | undefined>(undefined);
   const [height, width] = [40, 1000];
   const max = Math.max(1, ...slots.map(({ count }) => count));
   const step = width / Math.max(1, slots.length);
   const total = slots.reduce((sum, { count }) => sum + count, 0);
   const first = slots[0]?.at ?? 0;
   const slotMs = (slots[1]?.at ?? first + 1) - first;
-  const timeAt = (event: PointerEvent): number => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    return first + ((event.clientX - box.left) / box.width) * slotMs * slots.length;
-  };
   const xOf = (at: number): number => ((at - first) / slotMs) * step;
-  const shown = brush.value;
-  const apply = (): void => {
-    const range = brush.value;
-    brush.value = undefined;
-    if (range !== undefined && Math.abs(range.to - range.from) > slotMs / 2)
-      onBrush(Math.min(range.from, range.to), Math.max(range.from, range.to));
+  const apply = ({ from, to }: TimeRange): void => {
+    if (to - from > slotMs / 2) onBrush(from, to);
   };
+  const { range: brush, handlers } = useBrush({
+    timeAt: (share) => first + share * slotMs * slots.length,
+    onEnd: apply,
+  });
+  const shown = brush.value;
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === "Enter") apply();
-    if (event.key === "Escape") brush.value = undefined;
+    if (event.key === "Enter" && brush.value !== undefined) apply(inOrder(brush.value));
+    if (event.key === "Enter" || event.key === "Escape") brush.value = undefined;
     const by = event.key === "ArrowLeft" ? -slotMs : event.key === "ArrowRight" ? slotMs : 0;
     if (by === 0) return;
     event.preventDefault();
@@ -87,54 +82,53 @@ export function Strip({
       event.shiftKey && brush.value !== undefined ? { from: start, to } : { from: start, to: start + slotMs };
   };
   return (
-    <svg
-      class="strip"
-      viewBox={`0 0 ${width} ${height + 4}`}
-      preserveAspectRatio="none"
-      role="application"
-      tabIndex={0}
-      aria-label={`${formatCount(total)} requests since ${formatTime(first)}. Arrow keys choose a time, Enter shows it.`}
-      onKeyDown={onKeyDown}
-      onPointerDown={(event) => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        brush.value = { from: timeAt(event), to: timeAt(event) };
-      }}
-      onPointerMove={(event) => {
-        if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
-      }}
-      onPointerUp={apply}
-    >
-      {slots.map(({ at, count, errors, refused }, index) => {
-        const scale = (value: number): number => (value / max) * height;
-        const bars = [
-          ["bar-error", errors],
-          ["bar-refused", refused],
-          ["bar-ok", count - errors - refused],
-        ] as const;
-        let y = height + 4;
-        return bars.map(([name, value]) => {
-          if (value <= 0) return null;
-          y -= scale(value);
-          return (
-            <rect
-              key={`${at} ${name}`}
-              class={name}
-              x={index * step + 0.5}
-              width={step - 1}
-              y={y}
-              height={scale(value)}
-            />
-          );
-        });
-      })}
-      {shown !== undefined && (
-        <rect
-          class="brush"
-          x={Math.min(xOf(shown.from), xOf(shown.to))}
-          width={Math.abs(xOf(shown.to) - xOf(shown.from))}
-          height={height + 4}
-        />
-      )}
-    </svg>
+    <div class="strip">
+      <svg
+        viewBox={`0 0 ${width} ${height + 4}`}
+        preserveAspectRatio="none"
+        role="application"
+        tabindex={0}
+        aria-label={`${formatCount(total)} requests since ${formatTime(first)}. Arrow keys choose a time, Enter shows it.`}
+        onKeyDown={onKeyDown}
+        {...handlers}
+      >
+        {slots.map(({ at, count, errors, refused }, index) => {
+          const scale = (value: number): number => (value / max) * height;
+          const bars = [
+            ["bar-error", errors],
+            ["bar-refused", refused],
+            ["bar-ok", count - errors - refused],
+          ] as const;
+          let y = height + 4;
+          return bars.map(([name, value]) => {
+            if (value <= 0) return null;
+            y -= scale(value);
+            return (
+              <rect
+                key={`${at} ${name}`}
+                class={name}
+                x={index * step + 0.5}
+                width={step - 1}
+                y={y}
+                height={scale(value)}
+              />
+            );
+          });
+        })}
+        {shown !== undefined && (
+          <rect
+            class="brush"
+            x={Math.min(xOf(shown.from), xOf(shown.to))}
+            width={Math.abs(xOf(shown.to) - xOf(shown.from))}
+            height={height + 4}
+          />
+        )}
+      </svg>
+      <div class="strip-axis faint" aria-hidden="true">
+        <span>{formatTime(first)}</span>
+        <span>{formatCount(total)} requests</span>
+        <span>now</span>
+      </div>
+    </div>
   );
 }

@@ -5,9 +5,10 @@ import { Foreign } from "../../parts/foreign.tsx";
 import { Images } from "../../parts/images.tsx";
 import { JsonView } from "../../parts/json-view.tsx";
 import { Problem } from "../../parts/notices.tsx";
-import { apiUrl, post, remove } from "../../state/api.ts";
+import { Quote } from "../../parts/quote.tsx";
+import { post, remove } from "../../state/api.ts";
+import { followEvents } from "../../state/events.ts";
 import { href } from "../../state/route.ts";
-import { textOf } from "../sessions/sentences.ts";
 import { SchemaForm } from "./form.tsx";
 import type { Choice } from "./playground-view.tsx";
 
@@ -16,8 +17,20 @@ interface Question {
   readonly params: { readonly message?: string; readonly requestedSchema?: unknown };
 }
 
+interface Progress {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
+function progressText({ progress, total, message = "" }: Progress): string {
+  return `${total === undefined ? String(progress) : `${progress} of ${total}`} ${message}`;
+}
+
 interface Outcome {
   readonly result?: unknown;
+  /** What the result says. */
+  readonly text?: string;
   readonly message?: string;
   readonly code?: number;
 }
@@ -31,19 +44,25 @@ export interface RunProps {
 /** One tool, resource or prompt: its form, and what happens when it is used. */
 export function Run({ choice: { kind, offer }, target }: RunProps) {
   const call = useSignal<string | undefined>(undefined);
+  const trace = useSignal("");
   const progress = useSignal<string | undefined>(undefined);
   const question = useSignal<Question | undefined>(undefined);
   const outcome = useSignal<Outcome | undefined>(undefined);
   const problem = useSignal<Error | undefined>(undefined);
-  const stream = useRef<EventSource>(undefined);
-  useEffect(() => () => stream.current?.close(), []);
+  const stop = useRef<() => void>(undefined);
+  useEffect(() => () => stop.current?.(), []);
 
   async function start(values: Readonly<Record<string, unknown>>): Promise<void> {
     problem.value = outcome.value = progress.value = question.value = undefined;
     const [method, params] = requestOf({ kind, offer }, values);
     try {
-      const { call: id } = await post<{ readonly call: string }>("playground/calls", { ...target, method, params });
+      const body = { ...target, method, params };
+      const { call: id, trace: found } = await post<{ readonly call: string; readonly trace: string }>(
+        "playground/calls",
+        body,
+      );
       call.value = id;
+      trace.value = found;
       follow(id);
     } catch (error) {
       problem.value = error instanceof Error ? error : new Error(String(error));
@@ -51,26 +70,33 @@ export function Run({ choice: { kind, offer }, target }: RunProps) {
   }
 
   function follow(id: string): void {
-    const events = new EventSource(apiUrl(`playground/calls/${id}`));
-    stream.current = events;
+    const end = (): void => {
+      question.value = call.value = undefined;
+      stop.current?.();
+    };
     const over = (data: string): void => {
       outcome.value = JSON.parse(data) as Outcome;
-      question.value = call.value = undefined;
-      events.close();
+      end();
     };
-    const on = (name: string, listener: (data: string) => void): void =>
-      events.addEventListener(name, ({ data }: MessageEvent<string>) => listener(data));
-    on("progress", (data) => {
-      const {
-        progress: done,
-        total,
-        message,
-      } = JSON.parse(data) as { progress: number; total?: number; message?: string };
-      progress.value = [total === undefined ? String(done) : `${done} of ${total}`, message ?? ""].join(" ");
-    });
-    on("question", (data) => (question.value = JSON.parse(data) as Question));
-    on("done", over);
-    on("failed", over);
+    stop.current = followEvents(
+      `playground/calls/${id}`,
+      {},
+      {
+        on: {
+          progress: (data) => (progress.value = progressText(JSON.parse(data) as Progress)),
+          question: (data) => (question.value = JSON.parse(data) as Question),
+          done: over,
+          failed: over,
+        },
+        onLost: () => (progress.value = "connection lost, trying again"),
+        onProblem: () => {
+          problem.value = new Error(
+            "The gateway no longer knows this call: it was restarted. The call may have gone through.",
+          );
+          end();
+        },
+      },
+    );
   }
 
   async function answer(action: string, content?: Readonly<Record<string, unknown>>): Promise<void> {
@@ -97,23 +123,35 @@ export function Run({ choice: { kind, offer }, target }: RunProps) {
         schema={kind === "prompts" ? promptSchema(offer.arguments) : kind === "tools" ? offer.inputSchema : {}}
         submit={isRunning ? "Running…" : kind === "tools" ? "Call" : kind === "resources" ? "Read" : "Get"}
         isBusy={isRunning}
+        takesJson={kind === "tools"}
         onSubmit={(values) => void start(values)}
       />
       {isRunning && (
         <div class="row-flex" role="status">
           <span class="spinner" />
           <span class="soft">
-            <Foreign text={progress.value ?? "waiting for the server"} />
+            {question.value === undefined ? (
+              <Foreign text={progress.value ?? "waiting for the server"} />
+            ) : (
+              "the server waits for your answer"
+            )}
           </span>
           <button type="button" class="button" onClick={() => void remove(`playground/calls/${call.value ?? ""}`)}>
-            Cancel
+            Cancel the call
           </button>
         </div>
       )}
       {question.value !== undefined && (
-        <Asked question={question.value} onAnswer={(...given) => void answer(...given)} />
+        <Asked key={question.value.question} question={question.value} onAnswer={(...given) => void answer(...given)} />
       )}
       <Problem error={problem.value} />
+      {outcome.value !== undefined && (
+        <p>
+          <a href={href("live", undefined, { filter: `trace:${trace.value}` })}>
+            <u>Why it was allowed or refused, and how long each part took</u>
+          </a>
+        </p>
+      )}
       {outcome.value !== undefined && <Shown outcome={outcome.value} />}
     </div>
   );
@@ -133,8 +171,11 @@ interface AskedProps {
 }
 
 function Asked({ question: { params }, onAnswer }: AskedProps) {
+  const element = useRef<HTMLElement>(null);
+  // It may be below what is in sight, and the call waits for it.
+  useEffect(() => element.current?.focus(), []);
   return (
-    <section class="panel" role="alertdialog" aria-label="The server asks">
+    <section class="panel" role="alertdialog" aria-label="The server asks" ref={element} tabIndex={-1}>
       <header>
         <h2>The server asks</h2>
       </header>
@@ -147,39 +188,29 @@ function Asked({ question: { params }, onAnswer }: AskedProps) {
           submit="Answer"
           isBusy={false}
           onSubmit={(content) => onAnswer("accept", content)}
-        />
-        <div class="row-flex">
+        >
           <button type="button" class="button" onClick={() => onAnswer("decline")}>
             Decline
           </button>
           <button type="button" class="button bare" onClick={() => onAnswer("cancel")}>
-            Cancel
+            Dismiss
           </button>
-        </div>
+        </SchemaForm>
       </div>
     </section>
   );
 }
 
-function Shown({ outcome: { result, message, code } }: { readonly outcome: Outcome }) {
-  const text = textOf({ state: "ok" }, { result });
+function Shown({ outcome: { result, text = "", message, code } }: { readonly outcome: Outcome }) {
   return (
     <section class="stack" aria-live="polite">
       {message !== undefined && <Problem error={new Error(code === undefined ? message : `${message} (${code})`)} />}
-      {text !== "" && (
-        <div class="quote">
-          <Foreign text={text} />
-        </div>
-      )}
+      {text !== "" && <Quote label="What the result says" text={text} />}
       <Images of={result} />
       {result !== undefined && (
         <div class="panel">
           <header>
             <h2>Result</h2>
-            <span class="spacer" />
-            <a class="soft" href={href("live")}>
-              <u>see it in the traffic</u>
-            </a>
           </header>
           <JsonView text={JSON.stringify(result)} label="Result" />
         </div>

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { fieldsOf, valueOf } from "./schema-form.ts";
+import { argumentsOf, fieldsOf, takesMore, valueOf } from "./schema-form.ts";
 
 describe("a form made of a schema", () => {
   const fields = fieldsOf({
@@ -41,10 +41,51 @@ describe("a form made of a schema", () => {
     expect(() => given("o", "{")).toThrow("not JSON");
   });
 
+  it("offers choices by their names, one or several", () => {
+    const titled = [
+      { const: "n", title: "North" },
+      { const: "s", title: "South" },
+    ];
+    const own = fieldsOf({
+      properties: {
+        quay: { type: "string", oneOf: titled },
+        named: { type: "string", enum: ["n", "s"], enumNames: ["North", "South"] },
+        quays: { type: "array", items: { anyOf: titled }, default: ["s"] },
+        many: { type: "array", items: { type: "string", enum: ["n", "s"] } },
+        either: { anyOf: [{ const: "n" }, { type: "number" }] },
+      },
+    });
+    expect(own.map(({ kind }) => kind)).toEqual(["choice", "choice", "choices", "choices", "json"]);
+    for (const { choices } of own.slice(0, 3))
+      expect(choices).toEqual([
+        { value: "n", label: "North" },
+        { value: "s", label: "South" },
+      ]);
+    expect(own[2]?.initial).toBe("s");
+    expect(own.slice(2, 4).map((field) => valueOf(field, "n\ns"))).toEqual([
+      ["n", "s"],
+      ["n", "s"],
+    ]);
+  });
+
+  it("gives way to JSON where a schema takes more than fields", () => {
+    const more = [{ type: "object", additionalProperties: true }, { anyOf: [] }, { $ref: "#/$defs/a" }];
+    expect(more.map(takesMore)).toEqual([true, true, true]);
+    expect([{ type: "object" }, { properties: { a: {} }, additionalProperties: true }, 5].map(takesMore)).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    expect(argumentsOf('{"a":1}')).toEqual({ a: 1 });
+    expect(() => argumentsOf("{")).toThrow("not JSON");
+    expect(() => argumentsOf("[]")).toThrow("JSON object");
+  });
+
   it("is made of whatever a server calls a schema", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (schema) => {
         expect(Array.isArray(fieldsOf(schema))).toBe(true);
+        expect(typeof takesMore(schema)).toBe("boolean");
         expect(Array.isArray(fieldsOf({ properties: schema, required: schema }))).toBe(true);
       }),
     );

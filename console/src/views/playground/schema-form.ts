@@ -1,11 +1,19 @@
+/** Something that can be chosen, and what it is called. */
+export interface FormChoice {
+  readonly value: string;
+  readonly label: string;
+}
+
 /** A field of a form that is made of a JSON Schema. */
 export interface FormField {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly isRequired: boolean;
-  readonly kind: "text" | "number" | "integer" | "boolean" | "choice" | "json";
-  readonly choices: readonly string[];
+  /** `choices` takes several of them. */
+  readonly kind: "text" | "number" | "integer" | "boolean" | "choice" | "choices" | "json";
+  readonly choices: readonly FormChoice[];
+  /** What is filled in at first; of several choices, each on a line. */
   readonly initial: string;
 }
 
@@ -21,18 +29,52 @@ export function fieldsOf(schema: unknown): readonly FormField[] {
   const required = isObject(schema) && Array.isArray(schema["required"]) ? schema["required"] : [];
   return Object.entries(properties).map(([name, own]) => {
     const facts = isObject(own) ? own : {};
-    const choices = Array.isArray(facts["enum"]) ? facts["enum"].filter((one) => typeof one === "string") : [];
+    const isList = facts["type"] === "array";
+    const choices = choicesOf(isList ? facts["items"] : facts);
     const initial = facts["default"];
     return {
       name,
       title: typeof facts["title"] === "string" ? facts["title"] : name,
       description: typeof facts["description"] === "string" ? facts["description"] : "",
       isRequired: required.includes(name),
-      kind: choices.length > 0 ? "choice" : kindOf(facts["type"]),
+      kind: choices.length === 0 ? kindOf(facts["type"]) : isList ? "choices" : "choice",
       choices,
-      initial: initial === undefined ? "" : typeof initial === "string" ? initial : JSON.stringify(initial),
+      initial:
+        initial === undefined
+          ? ""
+          : typeof initial === "string"
+            ? initial
+            : isList && choices.length > 0 && Array.isArray(initial)
+              ? initial.join("\n")
+              : JSON.stringify(initial),
     };
   });
+}
+
+/** Whether a schema takes more than its form can show, such as any member or one of several objects. */
+export function takesMore(schema: unknown): boolean {
+  if (!isObject(schema)) return false;
+  if (["$ref", "allOf", "anyOf", "oneOf", "patternProperties"].some((name) => name in schema)) return true;
+  const { additionalProperties: more } = schema;
+  return (more === true || isObject(more)) && fieldsOf(schema).length === 0;
+}
+
+/** Choices as `enum`, with names in `enumNames`, or as constants with titles. */
+function choicesOf(schema: unknown): readonly FormChoice[] {
+  if (!isObject(schema)) return [];
+  const { enum: values, enumNames: names, oneOf, anyOf } = schema;
+  if (Array.isArray(values))
+    return values.flatMap((value, index) => {
+      const name: unknown = Array.isArray(names) ? names[index] : undefined;
+      return typeof value === "string" ? [{ value, label: typeof name === "string" ? name : value }] : [];
+    });
+  const titled = (Array.isArray(oneOf) ? oneOf : Array.isArray(anyOf) ? anyOf : []) as readonly unknown[];
+  const choices = titled.flatMap((one) => {
+    if (!isObject(one) || typeof one["const"] !== "string") return [];
+    return [{ value: one["const"], label: typeof one["title"] === "string" ? one["title"] : one["const"] }];
+  });
+  // Something else among them is more than a choice.
+  return choices.length === titled.length ? choices : [];
 }
 
 function kindOf(type: unknown): FormField["kind"] {
@@ -48,6 +90,18 @@ function kindOf(type: unknown): FormField["kind"] {
   }
 }
 
+/** Arguments written as JSON; throws what is wrong with them. */
+export function argumentsOf(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`this is not JSON: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+  if (!isObject(value)) throw new Error("arguments are a JSON object: { … }");
+  return value;
+}
+
 /** What was typed, as a value of the field; throws what is wrong with it. Undefined leaves the member out. */
 export function valueOf({ name, kind, isRequired }: FormField, text: string): unknown {
   if (text === "" && (!isRequired || kind !== "text")) {
@@ -58,6 +112,8 @@ export function valueOf({ name, kind, isRequired }: FormField, text: string): un
     case "text":
     case "choice":
       return text;
+    case "choices":
+      return text.split("\n");
     case "boolean":
       return text === "true";
     case "number":

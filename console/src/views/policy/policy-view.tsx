@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
 import type { ChangeGroup, PolicyReport } from "../../../../src/gateway/evaluation/change-report.ts";
+import { CopyButton } from "../../parts/copy-button.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Problem } from "../../parts/notices.tsx";
 import { RouteChoice, useRoute } from "../../parts/route-choice.tsx";
@@ -48,7 +49,7 @@ export function PolicyView() {
       <div class="scroll" tabIndex={0} role="region" aria-label="Policy bench">
         <Problem error={error} />
         {value?.kind === "remote" ? (
-          <Empty title="A decision point outside decides on this route">
+          <Empty title="An external decision point decides on this route">
             <p>Only rules can be tried on recorded traffic.</p>
           </Empty>
         ) : (
@@ -66,6 +67,7 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
   const editor = useRef<HTMLTextAreaElement>(null);
   const running = useRef(0);
   useEffect(() => () => void running.current++, []);
+  const mayRun = may("operate") && may("bodies");
 
   async function run(): Promise<void> {
     const own = ++running.current;
@@ -101,14 +103,14 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
         spellcheck={false}
         defaultValue={text}
         onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void run();
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && mayRun) void run();
         }}
       />
       <div class="row-flex">
         <button
           type="button"
           class="button primary"
-          disabled={replay.value?.state === "running" || !may("operate")}
+          disabled={replay.value?.state === "running" || !mayRun}
           onClick={() => void run()}
         >
           Run over
@@ -129,7 +131,10 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
             <span class="spinner" /> {formatCount(replay.value.done)} messages so far
           </span>
         )}
-        <span class="faint">Ctrl Enter runs too</span>
+        <CopyButton label="Copy the YAML" text={() => editor.current?.value ?? ""} />
+        <span class="faint">
+          {mayRun ? "Ctrl Enter runs too" : "Running rules is for operators who may read messages."}
+        </span>
       </div>
       <Problem error={problem.value} />
       {replay.value?.problem !== undefined && <Problem error={new Error(replay.value.problem)} />}

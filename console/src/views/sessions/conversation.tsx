@@ -1,127 +1,94 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
 
-import type { ExchangeRecord, Frame } from "../../../../src/recorder/contract.ts";
+import type { Turn, TurnPage } from "../../../../src/recorder/conversation/turns.ts";
 import { StatusBadge } from "../../parts/badges.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
+import { Empty, Loading, Problem } from "../../parts/notices.tsx";
+import { Quote } from "../../parts/quote.tsx";
 import { get } from "../../state/api.ts";
+import { useLoaded } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
+import { may } from "../../state/session.ts";
 import { formatMs, formatTime } from "../../text.ts";
-import { sentenceOf, textOf } from "./sentences.ts";
-
-const quiet: ReadonlySet<string> = new Set(["ping", "logging/setLevel", "completion/complete"]);
 
 /** What an agent did, for people who do not read JSON-RPC: one card for each thing it asked for or was asked. */
-export function Conversation({ exchanges }: { readonly exchanges: readonly ExchangeRecord[] }) {
-  const shown = exchanges.filter(({ kind, method }) => kind === "request" && !quiet.has(method));
+export function Conversation({ filter }: { readonly filter: string }) {
+  const earlier = useSignal<readonly TurnPage[]>([]);
+  const cursor = useSignal<string | undefined>(undefined);
+  const loaded = useLoaded(`${filter} ${cursor.value ?? ""}`, async (signal) => {
+    const page = await get<TurnPage>("conversations", { filter, cursor: cursor.value }, signal);
+    earlier.value = [...earlier.peek(), page];
+    return page;
+  });
+  const { value, error, isLoading } = loaded.value;
+  // A call whose rounds are on two pages is on both.
+  const turns = new Map(earlier.value.flatMap((page) => page.turns.map((turn) => [turn.id, turn] as const)));
+  const ordered = [...turns.values()].toSorted((one, other) => one.at - other.at);
   return (
-    <ol class="cards">
-      {shown.map((exchange) => (
-        <Card key={exchange.id} exchange={exchange} />
-      ))}
-    </ol>
+    <div class="stack">
+      <Problem error={error} />
+      {!may("bodies") && <p class="soft">You may not read messages: arguments and answers are left out.</p>}
+      {isLoading && <Loading what="Reading the conversation…" />}
+      {value?.next !== undefined && !isLoading && (
+        <div>
+          <button type="button" class="button" onClick={() => (cursor.value = value.next)}>
+            Show earlier
+          </button>
+        </div>
+      )}
+      {value !== undefined && turns.size === 0 && <Empty title="Nobody asked for anything here" />}
+      <ol class="cards">
+        {ordered.map((turn) => (
+          <Card key={turn.id} turn={turn} />
+        ))}
+      </ol>
+    </div>
   );
 }
 
-interface Messages {
-  readonly request: unknown;
-  readonly answer: unknown;
-}
-
-function Card({ exchange }: { readonly exchange: ExchangeRecord }) {
-  const element = useRef<HTMLLIElement>(null);
-  const messages = useSignal<Messages | undefined>(undefined);
-  useEffect(() => {
-    const stop = new AbortController();
-    // Messages are fetched when a card comes into sight.
-    const observer = new IntersectionObserver((entries) => {
-      if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
-      observer.disconnect();
-      void readMessages(exchange, stop.signal).then(
-        (found) => {
-          messages.value = found;
-        },
-        () => {
-          messages.value = { request: undefined, answer: undefined };
-        },
-      );
-    });
-    if (element.current !== null) observer.observe(element.current);
-    return () => {
-      observer.disconnect();
-      stop.abort();
-    };
-  }, [exchange.id]);
-  const { request, answer } = messages.value ?? { request: undefined, answer: undefined };
-  const tone = exchange.state === "refused" ? " refused" : exchange.state === "ok" ? "" : " failed";
-  const given = argumentsOf(request);
-  const said = textOf(exchange, answer);
+function Card({ turn }: { readonly turn: Turn }) {
+  const { id, at, by, summary, state, durationMs, rounds, arguments: given = [], questions, answer = "" } = turn;
+  const tone = state === "refused" ? " refused" : state === "ok" || state === "open" ? "" : " failed";
   return (
-    <li ref={element} class={`card panel${tone}`}>
+    <li class={`card panel${tone}${by === "server" ? " asked" : ""}`}>
       <div class="row-flex">
         <h2>
-          <Foreign text={sentenceOf(exchange)} />
+          <Foreign text={summary} />
         </h2>
-        <StatusBadge state={exchange.state} />
+        <StatusBadge state={state} />
+        {rounds > 1 && <span class="badge">{rounds} rounds</span>}
         <span class="spacer" />
-        <span class="faint">
-          {formatTime(exchange.at)} · {formatMs(exchange.durationMs)}
+        <span class="faint when">
+          {formatTime(at)}
+          {durationMs === undefined ? "" : ` · ${formatMs(durationMs)}`}
         </span>
-        <a class="soft" href={href("exchange", exchange.id)}>
+        <a class="soft" href={href("exchange", id)} aria-label={`Details of ${summary} at ${formatTime(at)}`}>
           <u>details</u>
         </a>
       </div>
       {given.length > 0 && (
         <dl class="arguments">
-          {given.map(([name, value]) => (
+          {given.map(({ name, value }) => (
             <div key={name}>
-              <dt class="faint" style={{ display: "inline" }}>
+              <dt class="faint">
                 <Foreign text={name} />
-              </dt>{" "}
-              <dd style={{ display: "inline" }}>
+              </dt>
+              <dd>
                 <Foreign text={value} />
               </dd>
             </div>
           ))}
         </dl>
       )}
-      {said !== "" && (
-        <div class="quote">
-          <Foreign text={said} />
+      {questions.map((one, index) => (
+        <div key={index} class="question">
+          <p class="soft">{one.summary}</p>
+          {one.text !== undefined && <Quote label="Question" text={one.text} />}
+          {one.answer !== undefined && <Quote label="Answer to the question" text={one.answer} />}
         </div>
-      )}
+      ))}
+      {answer !== "" && <Quote label="Answer" text={answer} />}
+      {state === "open" && <p class="faint">still running</p>}
     </li>
   );
-}
-
-async function readMessages({ id, direction }: ExchangeRecord, signal: AbortSignal): Promise<Messages> {
-  const { frames } = await get<{ readonly frames: Readonly<Record<string, readonly Frame[]>> }>(
-    `exchanges/${encodeURIComponent(id)}`,
-    {},
-    signal,
-  );
-  const own = frames[id] ?? [];
-  const near = direction === "c2s" ? "client" : "upstream";
-  const answer = own.findLast(({ leg, kind }) => leg === near && (kind === "result" || kind === "error"));
-  return { request: parsed(own[0]?.body), answer: parsed(answer?.body) };
-}
-
-function parsed(body: string | undefined): unknown {
-  try {
-    return body === undefined ? undefined : JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-}
-
-const maxValue = 200;
-
-function argumentsOf(request: unknown): readonly (readonly [string, string])[] {
-  const params = (request as { readonly params?: { readonly arguments?: unknown } } | undefined)?.params;
-  const given = params?.arguments;
-  if (typeof given !== "object" || given === null) return [];
-  return Object.entries(given).map(([name, value]) => {
-    const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-    return [name, text.length > maxValue ? `${text.slice(0, maxValue)}…` : text] as const;
-  });
 }

@@ -1,5 +1,6 @@
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import type { SessionSummary } from "../../../../src/gateway/admin/wire.ts";
+import { whoOf } from "../../parts/exchange-row.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
@@ -7,7 +8,7 @@ import { Tabs } from "../../parts/tabs.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { go, href, place } from "../../state/route.ts";
-import { formatAge, formatCount, formatMs } from "../../text.ts";
+import { formatAge, formatCount, formatMs, visibleText } from "../../text.ts";
 import { Conversation } from "./conversation.tsx";
 import { Timeline } from "./timeline.tsx";
 
@@ -49,7 +50,7 @@ export function chosenMinutes(): number {
 /** Clients and what they did; one of them as a timeline or a conversation. */
 export function SessionsView() {
   const { id } = place.value;
-  return id === undefined ? <SessionList /> : <SessionPage filter={id} />;
+  return id === undefined ? <SessionList /> : <SessionPage key={id} filter={id} />;
 }
 
 function SessionList() {
@@ -88,13 +89,13 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
           <thead>
             <tr>
               <th>Session</th>
-              <th>Who</th>
-              <th>Route</th>
+              <th class="wide-only">Who</th>
+              <th class="wide-only">Route</th>
               <th>Used</th>
               <th class="right">Calls</th>
               <th class="right">Errors</th>
               <th class="right">Refused</th>
-              <th class="right">Lasted</th>
+              <th class="right wide-only">Lasted</th>
               <th class="right">Last seen</th>
             </tr>
           </thead>
@@ -102,14 +103,17 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
             {sessions.map((one) => (
               <tr key={one.filter}>
                 <td>
-                  <a class="mono" href={href("sessions", one.filter)}>
-                    <u>{one.session ?? "no session"}</u>
+                  <a class={one.session === undefined ? "" : "mono"} href={href("sessions", one.filter)}>
+                    <u>
+                      <Foreign text={one.session ?? whoOf(one)} />
+                    </u>
                   </a>
+                  {one.session === undefined && <span class="faint"> no session</span>}
                 </td>
-                <td>
-                  <Foreign text={one.principal} />
+                <td class="wide-only">
+                  <Foreign text={whoOf(one)} />
                 </td>
-                <td>
+                <td class="wide-only">
                   <Foreign text={one.route} />{" "}
                   <span class="faint">
                     {one.revision} {one.transport}
@@ -121,7 +125,7 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
                 <td class="right">{formatCount(one.calls)}</td>
                 <td class={`right${one.errors > 0 ? " bad-text" : ""}`}>{formatCount(one.errors)}</td>
                 <td class="right">{formatCount(one.refused)}</td>
-                <td class="right">{formatMs(one.lastAt - one.firstAt)}</td>
+                <td class="right wide-only">{formatMs(one.lastAt - one.firstAt)}</td>
                 <td class="right">{formatAge(one.lastAt, now)}</td>
               </tr>
             ))}
@@ -133,6 +137,13 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
 }
 
 const maxExchanges = 1000;
+
+/** What a session is called; a filter that somebody wrote is its own name. */
+function nameOf(filter: string, [first]: readonly ExchangeRecord[]): string {
+  if (first === undefined) return filter;
+  if (filter.startsWith("session:")) return `Session ${first.session ?? ""}`;
+  return filter.startsWith("principal:") ? `${first.principal} on ${first.route}, without a session` : filter;
+}
 
 function SessionPage({ filter }: { readonly filter: string }) {
   const loaded = useLoaded(filter, (signal) =>
@@ -150,8 +161,8 @@ function SessionPage({ filter }: { readonly filter: string }) {
         <a class="button bare" href={href("sessions")}>
           ← Sessions
         </a>
-        <h1 class="mono cut">
-          <Foreign text={filter} />
+        <h1 class="cut" title={visibleText(filter)}>
+          <Foreign text={nameOf(filter, exchanges)} />
         </h1>
         <span class="spacer" />
         <a class="button" href={href("live", undefined, { filter })}>
@@ -170,7 +181,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
             label="Ways to look at the session"
             tabs={[
               { name: "Timeline", content: () => <Timeline exchanges={exchanges} /> },
-              { name: "Conversation", content: () => <Conversation exchanges={exchanges} /> },
+              { name: "Conversation", content: () => <Conversation filter={filter} /> },
             ]}
           />
         )}

@@ -1,42 +1,53 @@
 import { useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { statusNames } from "../../parts/badges.tsx";
+import { type TimeRange, useBrush } from "../../parts/brush.ts";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { go, href } from "../../state/route.ts";
-import { formatMs, formatTime } from "../../text.ts";
+import { formatMs, formatTime, shortened, visibleText } from "../../text.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
 import { type Lanes, lanesOf, type Span } from "./lanes.ts";
 
 const laneHeight = 30;
 const nameWidth = 110;
-const width = 1200;
-const ticks = 6;
+/** Narrower lanes would be too small to read: they scroll. */
+const leastWidth = 320;
+/** The label of a tick needs so much room. */
+const tickWidth = 110;
+/** About the width of a letter on a bar. */
+const letterWidth = 6;
 const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", "abandoned"]);
-
-interface Range {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** A session in lanes. Drag to zoom in, 0 to zoom out, + and - to zoom, arrows to go from span to span. */
 export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeRecord[] }) {
   const lanes = useMemo(() => lanesOf(exchanges, Date.now()), [exchanges]);
-  const range = useSignal<Range>({ from: lanes.from, to: lanes.to });
-  const brush = useSignal<Range | undefined>(undefined);
+  const range = useSignal<TimeRange>({ from: lanes.from, to: lanes.to });
   const selected = useSignal<string | undefined>(undefined);
   const { from, to } = range.value;
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box, leastWidth);
   const scale = (width - nameWidth) / (to - from);
   const xOf = (at: number): number => nameWidth + (at - from) * scale;
   const height = lanes.names.length * laneHeight + 22;
-  const calls = lanes.spans.filter(({ lane, look }) => lane === 0 || look === "question");
+  const chosen = lanes.spans.filter(({ lane, look }) => lane === 0 || look === "question");
+  const calls = [...new Map(chosen.map((span) => [span.exchange.id, span])).values()];
   const shown = lanes.spans.filter((span) => span.to >= from && span.from <= to);
 
-  const timeAt = (event: PointerEvent): number => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    return from + (((event.clientX - box.left) / box.width) * width - nameWidth) / scale;
-  };
+  const brush = useBrush({
+    timeAt: (share) => from + (share * width - nameWidth) / scale,
+    onEnd: (drawn, event) => {
+      if ((drawn.to - drawn.from) * scale > 8)
+        range.value = { from: Math.max(lanes.from, drawn.from), to: Math.min(lanes.to, drawn.to) };
+      else {
+        const hit = document.elementFromPoint(event.clientX, event.clientY)?.getAttribute("data-exchange");
+        if (hit !== null && hit !== undefined) selected.value = hit;
+      }
+    },
+  });
+  const brushed = brush.range.value;
   const zoom = (factor: number): void => {
     const middle = (from + to) / 2;
     const half = Math.max(0.05, ((to - from) / 2) * factor);
@@ -70,51 +81,35 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
           {formatTime(from, true)} to {formatTime(to, true)}, {formatMs(to - from)}
         </span>
       </div>
-      <div class="panel">
+      <div class="panel" ref={box}>
         <WideContent label="Lanes">
           <svg
             class="lanes"
             viewBox={`0 0 ${width} ${height}`}
+            width={width}
+            height={height}
             role="application"
             aria-label={`Timeline of ${calls.length} calls. Arrow keys choose one, Enter opens it.`}
-            tabIndex={0}
+            tabindex={0}
             onKeyDown={onKeyDown}
-            onPointerDown={(event) => {
-              event.currentTarget.setPointerCapture(event.pointerId);
-              brush.value = { from: timeAt(event), to: timeAt(event) };
-            }}
-            onPointerMove={(event) => {
-              if (brush.value !== undefined) brush.value = { ...brush.value, to: timeAt(event) };
-            }}
-            onPointerUp={(event) => {
-              const drawn = brush.value;
-              brush.value = undefined;
-              if (drawn === undefined) return;
-              const [start, end] = [Math.min(drawn.from, drawn.to), Math.max(drawn.from, drawn.to)];
-              if ((end - start) * scale > 8)
-                range.value = { from: Math.max(lanes.from, start), to: Math.min(lanes.to, end) };
-              else {
-                const hit = document.elementFromPoint(event.clientX, event.clientY)?.getAttribute("data-exchange");
-                if (hit !== null && hit !== undefined) selected.value = hit;
-              }
-            }}
+            {...brush.handlers}
           >
-            <LaneGrid lanes={lanes} range={range.value} height={height} xOf={xOf} />
+            <LaneGrid lanes={lanes} range={range.value} width={width} height={height} xOf={xOf} />
             {shown.map((span) => (
               <SpanBar
-                key={`${span.exchange.id} ${span.lane}`}
+                key={`${span.exchange.id} ${span.lane} ${span.look} ${span.from}`}
                 span={span}
                 x={Math.max(nameWidth, xOf(span.from))}
                 end={Math.min(width, xOf(span.to))}
                 isSelected={span.exchange.id === selected.value}
               />
             ))}
-            <Flight lanes={lanes} range={range.value} xOf={xOf} />
-            {brush.value !== undefined && (
+            <Flight lanes={lanes} range={range.value} width={width} xOf={xOf} />
+            {brushed !== undefined && (
               <rect
                 class="brush"
-                x={Math.min(xOf(brush.value.from), xOf(brush.value.to))}
-                width={Math.abs(xOf(brush.value.to) - xOf(brush.value.from))}
+                x={Math.min(xOf(brushed.from), xOf(brushed.to))}
+                width={Math.abs(xOf(brushed.to) - xOf(brushed.from))}
                 height={height - 20}
               />
             )}
@@ -122,7 +117,10 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
         </WideContent>
       </div>
       {selected.value === undefined ? (
-        <p class="faint">Choose a span to see what it was.</p>
+        <p class="faint">
+          Choose a bar to see what it was. Drag over a time to zoom in; with the keyboard, arrows choose, + and − zoom,
+          0 shows everything.
+        </p>
       ) : (
         <div class="panel">
           <ExchangeDetail id={selected.value} />
@@ -132,8 +130,25 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
   );
 }
 
+/** The width that an element has on the page, and at least this. */
+function useWidth(box: RefObject<HTMLElement | null>, least: number): number {
+  const width = useSignal(least);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const measure = (): void => {
+      width.value = Math.max(least, element.clientWidth);
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [box, least]);
+  return width.value;
+}
+
 /** How many calls were under way at once, as bars of their number. */
-function Flight({ lanes: { inFlight, names }, range, xOf }: Pick<LaneGridProps, "lanes" | "range" | "xOf">) {
+function Flight({ lanes: { inFlight, names }, range, width, xOf }: Omit<LaneGridProps, "height">) {
   const most = Math.max(1, ...inFlight.map(({ count }) => count));
   const bottom = names.length * laneHeight - 3;
   return (
@@ -155,12 +170,14 @@ function Flight({ lanes: { inFlight, names }, range, xOf }: Pick<LaneGridProps, 
 
 interface LaneGridProps {
   readonly lanes: Lanes;
-  readonly range: Range;
+  readonly range: TimeRange;
+  readonly width: number;
   readonly height: number;
   readonly xOf: (at: number) => number;
 }
 
-function LaneGrid({ lanes, range: { from, to }, height, xOf }: LaneGridProps) {
+function LaneGrid({ lanes, range: { from, to }, width, height, xOf }: LaneGridProps) {
+  const ticks = Math.max(2, Math.min(8, Math.floor((width - nameWidth) / tickWidth)));
   return (
     <>
       {lanes.names.map((name, index) => (
@@ -172,7 +189,7 @@ function LaneGrid({ lanes, range: { from, to }, height, xOf }: LaneGridProps) {
             height={laneHeight}
           />
           <text x="8" y={index * laneHeight + 19}>
-            {name}
+            {shortened(visibleText(name), 17)}
           </text>
         </g>
       ))}
@@ -202,20 +219,36 @@ function SpanBar({
   readonly end: number;
   readonly isSelected: boolean;
 }) {
-  const { exchange, lane, look } = span;
-  const state = failures.has(exchange.state) ? " error" : exchange.state === "refused" ? " refused" : "";
-  const looks = { call: "", own: " own", question: " question", note: " own" };
+  const { exchange, lane, look, rounds } = span;
+  const state = failures.has(span.state) ? " error" : span.state === "refused" ? " refused" : "";
+  const name = visibleText(exchange.target ?? exchange.method);
+  const length = Math.max(look === "note" ? 3 : 4, end - x);
+  // A call of several rounds has its name on the bar behind them.
+  const isNamed = lane === 0 && (look === "whole" || rounds === 1) && length > name.length * letterWidth + 12;
+  const said = [
+    visibleText(exchange.method),
+    visibleText(exchange.target ?? ""),
+    look === "input" ? "waiting for input" : look === "whole" ? `${rounds} rounds` : statusNames[span.state],
+    formatMs(span.to - span.from),
+  ];
   return (
-    <rect
-      class={`span${looks[look]}${state}${isSelected ? " selected" : ""}`}
-      data-exchange={exchange.id}
-      x={x}
-      y={lane * laneHeight + 7}
-      width={Math.max(look === "note" ? 3 : 4, end - x)}
-      height={laneHeight - 14}
-      rx="3"
-    >
-      <title>{`${exchange.method} ${exchange.target ?? ""} ${statusNames[exchange.state]} ${formatMs(span.to - span.from)}`}</title>
-    </rect>
+    <>
+      <rect
+        class={`span ${look}${state}${isSelected ? " selected" : ""}`}
+        data-exchange={exchange.id}
+        x={x}
+        y={lane * laneHeight + (look === "whole" ? 3 : 7)}
+        width={length}
+        height={laneHeight - (look === "whole" ? 6 : 14)}
+        rx="3"
+      >
+        <title>{said.filter((part) => part !== "").join(" ")}</title>
+      </rect>
+      {isNamed && (
+        <text class={`span-name ${look}`} x={x + length / 2} y={lane * laneHeight + 18.5} text-anchor="middle">
+          {name}
+        </text>
+      )}
+    </>
   );
 }

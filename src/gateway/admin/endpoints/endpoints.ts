@@ -5,7 +5,15 @@ import { liveTraffic } from "./live.ts";
 import { answerCall, cancelCall, followCall, getOffers, startPlay } from "./playground.ts";
 import { explainPolicy, getPolicy, getReplay, startReplay } from "./policy.ts";
 import { aboutGateway, getSession, signInByTicket, signOut } from "./session.ts";
-import { explainExchange, getExchange, getFigures, getTopology, listExchanges, recentSessions } from "./traffic.ts";
+import {
+  explainExchange,
+  getExchange,
+  getFigures,
+  getTopology,
+  listExchanges,
+  listTurns,
+  recentSessions,
+} from "./traffic.ts";
 
 /** Every path of the admin API. */
 export const endpoints: readonly Endpoint[] = [
@@ -17,6 +25,7 @@ export const endpoints: readonly Endpoint[] = [
   getExchange,
   explainExchange,
   recentSessions,
+  listTurns,
   getFigures,
   getTopology,
   liveTraffic,

@@ -1,7 +1,12 @@
 import { once } from "node:events";
 import * as z from "zod";
 
-import type { HeldMessage, HeldMessageResult, HeldMessages } from "../../../core/interceptors/held-messages.ts";
+import {
+  type HeldMessage,
+  type HeldMessageResult,
+  type HeldMessages,
+  oneProcessHolds,
+} from "../../../core/interceptors/held-messages.ts";
 import { GatewayError } from "../../../errors.ts";
 import { duration } from "../../../lib/duration.ts";
 import { messageBytes } from "../../../protocol/message.ts";
@@ -43,7 +48,7 @@ const answer = z.union([
   z.strictObject({ error: z.strictObject({ code: z.int(), message: z.string(), data: z.unknown().optional() }) }),
 ]);
 
-/** What somebody decides about a held message. */
+/** A decision about a held message. */
 const holdDecision = z.union([
   z.strictObject({ action: z.literal("continue") }),
   z
@@ -93,9 +98,10 @@ export const followHolds = defineEventStream({
   }),
   events: { open: z.strictObject({ held: z.array(held) }), held, released },
   handle: async ({ query, signal, caller }, deps, sink) => {
-    const { heldMessages, holds, note, clock } = deps;
+    const { heldMessages, holds, note, clock, config } = deps;
     const { filter, timeout: timeoutMs, onTimeout } = query;
-    // What is held tells what a filter has found in it.
+    if (filter !== undefined && config().workers > 1) throw new GatewayError("invalid_params", oneProcessHolds);
+    // A held message reveals what its filter matched.
     conditionOf(filter, clock.wall(), caller);
     const toView = viewFor(caller, deps);
     const hold = filter === undefined ? undefined : await holds.open({ filter, timeoutMs, onTimeout });
@@ -162,7 +168,9 @@ function decide(heldMessages: HeldMessages, id: string, decision: z.output<typeo
   }
 }
 
-/** How a caller sees held messages: what they say is for those who may read messages, and every look is noted. */
+/**
+ * The view of held messages for a caller: their content needs the right to read messages, and every access is logged.
+ */
 function viewFor(caller: Caller, { note }: AdminDeps): (message: HeldMessage) => HeldView {
   if (!caller.rights.includes("bodies")) return withoutText;
   return (message) => {

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { defineEventStream } from "../endpoint.ts";
 import { conditionOf, filterField } from "../filter-query.ts";
-import type { FollowListener } from "../queries/query-thread.ts";
+import type { FollowListener } from "../queries/shared-following.ts";
 import { nothing } from "../schemas.ts";
 import { exchangeSchema } from "../traffic-schemas.ts";
 
@@ -12,7 +12,7 @@ export const liveTraffic = defineEventStream({
   path: "/live",
   name: "followTraffic",
   summary:
-    "Exchanges from now on, each when it begins and again when it changes. A slow reader is told what it missed.",
+    "Exchanges from now on, each when it begins and again when it changes. A slow reader gets the number of exchanges that it missed.",
   right: "view",
   pathSchema: nothing,
   query: z.strictObject({ filter: filterField }),

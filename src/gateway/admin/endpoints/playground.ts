@@ -1,11 +1,13 @@
 import { once } from "node:events";
 import * as z from "zod";
 
+import { serversOf } from "../../../config/config.ts";
 import { GatewayError } from "../../../errors.ts";
 import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint, defineEventStream } from "../endpoint.ts";
 import { listOffers, type PlayTarget, startCall } from "../playground.ts";
 import { nothing } from "../schemas.ts";
+import { type Caller, demandRight } from "../sign-in/sign-in.ts";
 
 const target = {
   route: z.string().min(1).max(200),
@@ -29,7 +31,7 @@ export const getOffers = defineEndpoint({
     resources: z.array(z.unknown()).readonly(),
     prompts: z.array(z.unknown()).readonly(),
   }),
-  handle: ({ body }, deps) => listOffers(targetOf(body, deps)),
+  handle: ({ body, caller }, deps) => listOffers(targetOf(body, caller, deps)),
 });
 
 /** `POST /playground/calls`: starts a call. */
@@ -47,10 +49,15 @@ export const startPlay = defineEndpoint({
     method: z.enum(["tools/call", "resources/read", "prompts/get"]),
     params: z.record(z.string(), z.unknown()),
   }),
-  result: z.strictObject({ call: z.string() }),
+  result: z.strictObject({
+    call: z.string(),
+    trace: z.string().describe("The trace id; the filter `trace:<id>` finds the call in the recording."),
+  }),
   handle: ({ body: { method, params, ...rest }, caller }, deps) => {
+    const to = targetOf(rest, caller, deps);
     deps.note(caller, "call from the console", { route: rest.route, method });
-    return { call: deps.calls.add(startCall(targetOf(rest, deps), { method, params })) };
+    const call = startCall(to, { method, params }, deps.setTimer);
+    return { call: deps.calls.add(call), trace: call.trace };
   },
 });
 
@@ -66,7 +73,7 @@ export const followCall = defineEventStream({
   events: {
     progress: z.looseObject({ progress: z.number() }),
     question: z.looseObject({ question: z.string() }),
-    done: z.looseObject({ result: z.unknown() }),
+    done: z.looseObject({ result: z.unknown(), text: z.string().describe("What the result says.") }),
     failed: z.looseObject({ message: z.string() }),
   },
   handle: async ({ path, signal }, { calls }, sink) => {
@@ -128,12 +135,15 @@ export const cancelCall = defineEndpoint({
 
 function targetOf(
   { route, token }: { readonly route: string; readonly token?: string | undefined },
+  caller: Caller,
   deps: AdminDeps,
 ): PlayTarget {
   const { routes } = deps.config();
   const found = Object.hasOwn(routes, route) ? routes[route] : undefined;
   if (found === undefined)
     throw new GatewayError("not_found", `unknown route ${route}; expected one of ${Object.keys(routes).join(", ")}`);
+  if (serversOf(found.upstream).some(({ server }) => server.type === "recordings"))
+    demandRight(caller, "bodies", "calling a route that serves recordings");
   const local = deps.localUrl();
   if (local === undefined)
     throw new GatewayError("not_found", "the gateway does not listen where the console can call it");

@@ -1,23 +1,30 @@
 import * as z from "zod";
-import { parse as parseYaml, stringify } from "yaml";
 
 import type { RouteConfig } from "../../../config/config.ts";
 import { anonymous } from "../../../core/exchange.ts";
 import { InspectedMessage } from "../../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../../errors.ts";
+import { yaml } from "../../../lib/lazy-modules.ts";
 import { createCelProvider } from "../../../policy/cel/provider.ts";
 import { policyConfig } from "../../../policy/config.ts";
 import { explainMessage } from "../../evaluation/explained-exchange.ts";
 import { explanationSchema } from "../../evaluation/explanation.ts";
-import { requestInput, toMessage, toSampleExchange } from "../../evaluation/sample-exchange.ts";
-import { principalInput, toSamplePrincipal } from "../../evaluation/sample-principal.ts";
+import {
+  principalInput,
+  requestInput,
+  toMessage,
+  toSampleExchange,
+  toSamplePrincipal,
+} from "../../evaluation/sample-exchange.ts";
 import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { windowOf, windowQuery } from "../filter-query.ts";
+import { type ReplayJob, replayJobSchema } from "../replay-job.ts";
 import { nothing } from "../schemas.ts";
 import { demandRight } from "../sign-in/sign-in.ts";
-import { type ReplayJob, replayJobSchema } from "../replay-job.ts";
 
+/** Room for thousands of rules. Bounded, because compiling them blocks everything else. */
+const maxPolicyText = 250_000;
 const routeName = z.string().min(1).max(200);
 
 /** `GET /policies/{route}`: the rules that decide on a route, as YAML. */
@@ -31,17 +38,17 @@ export const getPolicy = defineEndpoint({
   query: nothing,
   result: z.strictObject({
     kind: z.enum(["none", "rules", "remote"]),
-    text: z.string().describe("Rules as YAML; empty without a policy, or where a decision point outside decides."),
+    text: z.string().describe("Rules as YAML; empty without a policy, or with an external decision point."),
   }),
   handle: ({ path }, deps) => {
     const { policy } = routeOf(path.route, deps);
     if (policy === undefined) return { kind: "none" as const, text: 'rules:\n  - id: everything\n    allow: "true"\n' };
     if ((policy.pingAuthorize ?? policy.authzen) !== undefined) return { kind: "remote" as const, text: "" };
-    return { kind: "rules" as const, text: stringify(withoutDefaults(policy)) };
+    return { kind: "rules" as const, text: yaml().stringify(withoutDefaults(policy)) };
   },
 });
 
-/** Leaves out what says nothing, so that only what somebody wrote is shown. */
+/** Leaves out defaults, so that only what was configured is shown. */
 function withoutDefaults(policy: NonNullable<RouteConfig["policy"]>): unknown {
   const defaults: Readonly<Record<string, unknown>> = policyConfig.parse({});
   const own = Object.entries(policy).filter(
@@ -63,7 +70,7 @@ export const explainPolicy = defineEndpoint({
   method: "POST",
   path: "/policy/explain",
   name: "explainPolicy",
-  summary: "What the rules of a route, or rules given as YAML, say of a message; nothing is sent.",
+  summary: "Evaluate a message against the rules of a route, or against rules given as YAML; nothing is sent.",
   right: "view",
   pathSchema: nothing,
   query: nothing,
@@ -72,7 +79,7 @@ export const explainPolicy = defineEndpoint({
     method: z.string().min(1).max(200),
     params: z.record(z.string(), z.unknown()).optional(),
     principal: principalInput.optional(),
-    text: z.string().max(1_000_000).optional().describe("Rules as YAML, instead of those of the route."),
+    text: z.string().max(maxPolicyText).optional().describe("Rules as YAML, instead of those of the route."),
   }),
   result: explanationSchema,
   handle: ({ body: { route, method, params, principal, text } }, deps) => {
@@ -89,19 +96,19 @@ export const explainPolicy = defineEndpoint({
   },
 });
 
-/** `POST /policy/replay`: begins to try rules on the traffic of the last minutes. */
+/** `POST /policy/replay`: starts to run rules over recent traffic. */
 export const startReplay = defineEndpoint({
   method: "POST",
   path: "/policy/replay",
   name: "startPolicyReplay",
-  summary: "Begin to run rules over recorded traffic of a route; the job says which decisions would change.",
+  summary: "Start to run rules over recorded traffic of a route; the job says which decisions would change.",
   right: "operate",
   pathSchema: nothing,
   query: nothing,
-  body: windowQuery.extend({ route: routeName, text: z.string().max(1_000_000).describe("The policy as YAML.") }),
+  body: windowQuery.extend({ route: routeName, text: z.string().max(maxPolicyText).describe("The policy as YAML.") }),
   result: z.strictObject({ job: z.string() }),
   handle: ({ body: { route, text, ...window }, caller }, deps) => {
-    // Rules can ask a message for anything, and the report says what they found.
+    // Rules can read any part of a message, and the report contains what they read.
     demandRight(caller, "bodies", "running rules over recorded messages");
     routeOf(route, deps);
     const policy = parsePolicy(text);
@@ -126,12 +133,12 @@ export const startReplay = defineEndpoint({
   },
 });
 
-/** `GET /policy/replay/{job}`: how far a replay is, and what it found. */
+/** `GET /policy/replay/{job}`: the progress and the findings of a replay. */
 export const getReplay = defineEndpoint({
   method: "GET",
   path: "/policy/replay/{job}",
   name: "getPolicyReplay",
-  summary: "How far a replay is, and when it is done what would change.",
+  summary: "The progress of a replay, and what would change once it is done.",
   right: "bodies",
   pathSchema: z.strictObject({ job: z.string().min(1).max(100) }),
   query: nothing,
@@ -160,11 +167,11 @@ function routeOf(name: string, { config }: AdminDeps): RouteConfig {
   return route;
 }
 
-/** A policy written as YAML; throws what is wrong with it. */
+/** Parses a policy in YAML; throws an error that says what is wrong. */
 function parsePolicy(text: string): NonNullable<RouteConfig["policy"]> {
   let value: unknown;
   try {
-    value = parseYaml(text);
+    value = yaml().parse(text);
   } catch (error) {
     throw new GatewayError("config_invalid", `not YAML: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -173,7 +180,7 @@ function parsePolicy(text: string): NonNullable<RouteConfig["policy"]> {
   if ((parsed.data.pingAuthorize ?? parsed.data.authzen) !== undefined)
     throw new GatewayError(
       "config_invalid",
-      "only rules can be tried; a decision point outside cannot be asked about the past",
+      "only rules can be tried; an external decision point cannot evaluate recorded traffic",
     );
   // Compiles every expression.
   createCelProvider(parsed.data, { clock: { now: () => 0 } });

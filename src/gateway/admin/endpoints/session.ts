@@ -32,7 +32,7 @@ export const getSession = defineEndpoint({
   method: "GET",
   path: "/session",
   name: "getSession",
-  summary: "Whether somebody is signed in, until when, and whether people can sign in by OpenID Connect.",
+  summary: "Whether the caller is signed in, until when, and whether people can sign in by OpenID Connect.",
   right: "none",
   pathSchema: nothing,
   query: nothing,
@@ -40,11 +40,13 @@ export const getSession = defineEndpoint({
     signedIn: z.boolean(),
     until: z.number().optional().describe("When the session ends, in milliseconds since 1970."),
     oidc: z.boolean(),
+    ownCommand: z.string().describe("The command that starts Headgate for the user of the gateway."),
   }),
-  handle: ({ caller: { session, rights } }, { hasOidc }) => ({
+  handle: ({ caller: { session, rights } }, { hasOidc, ownCommand }) => ({
     signedIn: rights.length > 0,
     ...(session === undefined ? {} : { until: session.until }),
     oidc: hasOidc,
+    ownCommand,
   }),
 });
 
@@ -75,24 +77,28 @@ export const aboutGateway = defineEndpoint({
   pathSchema: nothing,
   query: nothing,
   result: about,
-  handle: ({ caller }, deps) => {
-    const { version, config, clientUrl, clock } = deps;
+  handle: async ({ caller }, deps) => {
+    const { version, ownCommand, config, clientUrl, clock, queries, heldMessages } = deps;
     const { record, drift } = config();
+    // The console shows traffic next, so the reader is started now.
+    queries.prepare();
     return {
       version,
+      ownCommand,
       now: clock.wall(),
       caller: { name: caller.name, rights: [...caller.rights] },
       clientUrl: clientUrl(),
       recording: record !== undefined && record !== false,
       drift: drift === undefined ? undefined : drift.mode,
-      routes: routesOf(deps),
+      held: heldMessages.list().length,
+      routes: await routesOf(deps),
     };
   },
 });
 
 /** The routes as the console shows them. */
-export function routesOf({ config, health }: Pick<AdminDeps, "config" | "health">): RouteAbout[] {
-  const states = health();
+export async function routesOf({ config, health }: Pick<AdminDeps, "config" | "health">): Promise<RouteAbout[]> {
+  const states = await health();
   return Object.values(config().routes).map((route) => ({
     name: route.name,
     paths: route.prefixes.map((prefix) => `${prefix}/mcp`),

@@ -6,6 +6,7 @@ import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { explanationSchema } from "../../evaluation/explanation.ts";
 import { conditionOf, filterField, windowOf, windowQuery } from "../filter-query.ts";
+import type { ExchangeQuery } from "../../../recorder/store/store-contract.ts";
 import type { OperationFrames } from "../queries/traffic-queries.ts";
 import { nothing, routeAbout } from "../schemas.ts";
 import { routesOf } from "./session.ts";
@@ -17,9 +18,27 @@ import {
   frameSchema,
   operationSchema,
   sessionSchema,
+  turnSchema,
 } from "../traffic-schemas.ts";
 
 const exchangeId = z.strictObject({ id: z.string().min(1).max(200) });
+
+const pageFields = {
+  filter: filterField,
+  order: z.enum(["newest", "oldest"]).default("newest"),
+  cursor: z
+    .string()
+    .regex(/^[\d.]{1,100}$/u, { error: "is not a cursor of an earlier page" })
+    .optional()
+    .describe("The `next` of the previous page."),
+};
+
+type PageFields = z.output<z.ZodObject<typeof pageFields>> & { readonly limit: number };
+
+function pageOf({ filter, cursor, ...rest }: PageFields, now: number, caller: Caller): ExchangeQuery {
+  const where = conditionOf(filter, now, caller);
+  return { ...rest, ...(where === undefined ? {} : { where }), ...(cursor === undefined ? {} : { cursor }) };
+}
 
 /** `GET /exchanges`: recorded exchanges by filter, page by page. */
 export const listExchanges = defineEndpoint({
@@ -29,25 +48,9 @@ export const listExchanges = defineEndpoint({
   summary: "Recorded exchanges that match a filter, the newest first.",
   right: "view",
   pathSchema: nothing,
-  query: z.strictObject({
-    filter: filterField,
-    order: z.enum(["newest", "oldest"]).default("newest"),
-    limit: z.coerce.number().int().min(1).max(1000).default(100),
-    cursor: z
-      .string()
-      .regex(/^[\d.]{1,100}$/u, { error: "is not a cursor of an earlier page" })
-      .optional()
-      .describe("The `next` of the previous page."),
-  }),
+  query: z.strictObject({ ...pageFields, limit: z.coerce.number().int().min(1).max(1000).default(100) }),
   result: z.strictObject({ exchanges: z.array(exchangeSchema).readonly(), next: z.string().optional() }),
-  handle: ({ query: { filter, cursor, ...rest }, caller }, { queries, clock }) => {
-    const where = conditionOf(filter, clock.wall(), caller);
-    return queries.exchanges({
-      ...rest,
-      ...(where === undefined ? {} : { where }),
-      ...(cursor === undefined ? {} : { cursor }),
-    });
-  },
+  handle: ({ query, caller }, { queries, clock }) => queries.exchanges(pageOf(query, clock.wall(), caller)),
 });
 
 /** `GET /exchanges/{id}`: everything that happened to a message. */
@@ -74,7 +77,7 @@ export const explainExchange = defineEndpoint({
   method: "GET",
   path: "/exchanges/{id}/why",
   name: "explainExchange",
-  summary: "How the rules of the running policy judge a recorded exchange, one by one.",
+  summary: "The outcome of each rule of the running policy for a recorded exchange.",
   right: "view",
   pathSchema: exchangeId,
   query: nothing,
@@ -103,6 +106,25 @@ export const recentSessions = defineEndpoint({
   handle: async ({ query, caller }, { queries, clock }) => ({
     sessions: await queries.sessions(windowOf(query, clock.wall(), caller)),
   }),
+});
+
+/** `GET /conversations`: what clients did, for people who do not read JSON-RPC. */
+export const listTurns = defineEndpoint({
+  method: "GET",
+  path: "/conversations",
+  name: "listTurns",
+  summary:
+    "What clients did, turn by turn, for people who do not read JSON-RPC; the `filter` of a session finds one conversation. A turn whose exchanges are on two pages is on both.",
+  right: "view",
+  pathSchema: nothing,
+  query: z.strictObject({ ...pageFields, limit: z.coerce.number().int().min(1).max(200).default(50) }),
+  result: z.strictObject({ turns: z.array(turnSchema).readonly(), next: z.string().optional() }),
+  handle: async ({ query, caller }, deps) => {
+    const bodies = caller.rights.includes("bodies");
+    const page = await deps.queries.turns({ ...pageOf(query, deps.clock.wall(), caller), bodies });
+    for (const { id } of page.turns) mayReadBodies(caller, id, deps);
+    return page;
+  },
 });
 
 /** `GET /figures`: rates, errors and latencies, and who talks to whom. */
@@ -134,7 +156,7 @@ export const getTopology = defineEndpoint({
   }),
   handle: async ({ query, caller }, deps) => ({
     ...(await deps.queries.topology(windowOf(query, deps.clock.wall(), caller))),
-    routes: routesOf(deps),
+    routes: await routesOf(deps),
   }),
 });
 
@@ -148,7 +170,7 @@ function missing(id: string): GatewayError {
   return new GatewayError("not_found", `no exchange, or more than one, has an id beginning with ${id}`);
 }
 
-/** Reading messages is a right of its own, and leaves a line in log and audit. */
+/** Reading messages is a separate right, and is noted in log and audit. */
 function mayReadBodies(caller: Caller, exchange: string, { note }: AdminDeps): boolean {
   if (!caller.rights.includes("bodies")) return false;
   note(caller, "recorded messages were read", { exchange });

@@ -1,3 +1,6 @@
+import { hash } from "node:crypto";
+
+import { canonicalText } from "../../../lib/canonical-json.ts";
 import {
   type ApprovedDefinition,
   definingExchanges,
@@ -13,6 +16,8 @@ import type { RecordReader } from "../../../recorder/store/store-contract.ts";
 
 /** A definition that differs from the approved one, with both. */
 export interface DriftedDefinition extends Drift {
+  /** A digest of what is offered; an approval names it, so that only a definition that was seen can be approved. */
+  readonly digest: string;
   readonly offered?: Definition;
   readonly approved?: ApprovedDefinition;
 }
@@ -38,6 +43,7 @@ export async function findDriftedRoutes(reader: RecordReader, lock: DefinitionLo
         const before = approved[drift.key];
         return {
           ...drift,
+          digest: hash("sha256", canonicalText(offered?.fields ?? null), "base64url"),
           ...(offered === undefined ? {} : { offered }),
           ...(before === undefined ? {} : { approved: before }),
         };

@@ -2,32 +2,39 @@ import type { ExchangeRecord } from "../../../recorder/contract.ts";
 import { createStatsCounter } from "../../../recorder/store/stats.ts";
 import type { Figures } from "../wire.ts";
 import { count, newCounter, percentiles } from "./counter.ts";
+import { quoted } from "./session-list.ts";
 
 const bucketCount = 60;
 const maxSlowest = 10;
-const maxRules = 20;
+const [maxRefusals, maxShownRefusals] = [1000, 20];
 
 /** Counts exchanges of a window. */
 export function createFigures({ from, to }: { readonly from: number; readonly to: number }) {
   const step = Math.max(1, (to - from) / bucketCount);
   const total = newCounter();
   const buckets = Array.from({ length: bucketCount }, newCounter);
-  const rules = new Map<string, number>();
+  const refusals = new Map<string, { readonly by: string; readonly filter: string; count: number }>();
   const targets = createStatsCounter();
   let slowest: ExchangeRecord[] = [];
+
+  /** By the rule of a policy, or by the code of the gateway's own refusal. */
+  function countRefusal({ rule, gatewayCode = "unknown" }: ExchangeRecord): void {
+    const by = rule ?? gatewayCode;
+    const filter = rule === undefined ? `gateway:${quoted(gatewayCode)} !rule:*` : `rule:${quoted(rule)}`;
+    const known = refusals.get(filter);
+    if (known !== undefined) known.count++;
+    else if (refusals.size < maxRefusals) refusals.set(filter, { by, filter, count: 1 });
+  }
 
   return {
     add: (exchange: ExchangeRecord): void => {
       targets.add(exchange);
-      const { kind, direction, at, state, rule, durationMs } = exchange;
+      const { kind, direction, at, state, durationMs } = exchange;
       if (kind !== "request" || direction !== "c2s") return;
       count(total, exchange);
       const bucket = buckets[Math.min(bucketCount - 1, Math.floor((at - from) / step))];
       if (bucket !== undefined) count(bucket, exchange);
-      if (state === "refused") {
-        const name = rule ?? exchange.gatewayCode ?? "limit";
-        if (rules.has(name) || rules.size < 1000) rules.set(name, (rules.get(name) ?? 0) + 1);
-      }
+      if (state === "refused") countRefusal(exchange);
       if (durationMs === undefined) return;
       slowest.push(exchange);
       if (slowest.length >= maxSlowest * 20) slowest = slowestOf(slowest);
@@ -47,10 +54,7 @@ export function createFigures({ from, to }: { readonly from: number; readonly to
       }),
       targets: targets.rows(),
       slowest: slowestOf(slowest),
-      refusals: [...rules]
-        .map(([rule, refused]) => ({ rule, count: refused }))
-        .toSorted((one, other) => other.count - one.count)
-        .slice(0, maxRules),
+      refusals: [...refusals.values()].toSorted((one, other) => other.count - one.count).slice(0, maxShownRefusals),
     }),
   };
 }

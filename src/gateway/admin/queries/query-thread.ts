@@ -5,6 +5,7 @@ import type { Config } from "../../../config/config.ts";
 import { type ErrorCode, GatewayError } from "../../../errors.ts";
 import type { SetTimer } from "../../../lib/clock.ts";
 import type { FilterCondition } from "../../../recorder/contract.ts";
+import { createSharedFollowing, type FollowedBatch, type FollowListener } from "./shared-following.ts";
 import type { TrafficQueries } from "./traffic-queries.ts";
 
 /** The recordings that the thread reads. */
@@ -44,30 +45,18 @@ export type QueryReply =
   | { readonly id: number; readonly type: "omitted"; readonly count: number }
   | { readonly id: number; readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 
-/** Exchanges that began or changed, as a JSON array. */
-export interface FollowedBatch {
-  readonly count: number;
-  readonly json: string;
-}
-
-/** What is told of traffic that is followed. */
-export interface FollowListener {
-  /** The first batch is empty: from then on nothing is missed without being counted. */
-  onBatch(batch: FollowedBatch): void;
-  /** Called with how many exchanges were left out, because there were too many at once. */
-  onOmitted(count: number): void;
-}
-
 /** Reads recordings in a thread of its own: a search over a million exchanges must not hold up a message. */
 export interface QueryThread extends TrafficQueries {
   /** Exchanges from now on, in batches, until the signal aborts. */
   follow(where: FilterCondition | undefined, listener: FollowListener, signal: AbortSignal): Promise<void>;
+  /** Starts the thread, so that the first query need not wait for it. */
+  prepare(): void;
   close(): Promise<void>;
 }
 
 /** Memory of the thread, so that a search cannot take that of the gateway. */
 const threadLimits = { maxYoungGenerationSizeMb: 32, maxOldGenerationSizeMb: 512 };
-/** A thread that nobody asks anything ends. */
+/** A thread without queries ends after this time. */
 const idleMs = 120_000;
 
 interface Waiting {
@@ -168,19 +157,23 @@ export function createQueryThread(target: QueryTarget | undefined, setTimer: Set
   }
 
   return {
+    prepare: () => {
+      if (target === undefined || current !== undefined) return;
+      current = start(target);
+      endWhenIdle(current);
+    },
     exchanges: query("exchanges"),
     operation: query("operation"),
     figures: query("figures"),
     topology: query("topology"),
     sessions: query("sessions"),
+    turns: query("turns"),
     drift: query("drift"),
     replay: (window, policies, onProgress) =>
       ask({ type: "query", query: "replay", args: [window, policies] }, { onProgress }) as ReturnType<
         TrafficQueries["replay"]
       >,
-    follow: async (where, follower, signal) => {
-      await ask({ type: "follow", where }, { follower }, signal);
-    },
+    follow: createSharedFollowing((where, follower, signal) => ask({ type: "follow", where }, { follower }, signal)),
     close,
   };
 }

@@ -11,7 +11,10 @@ import type { QueryReply, QueryRequest, QueryTarget } from "./query-thread.ts";
 import { createTrafficQueries } from "./traffic-queries.ts";
 
 const followMs = 200;
-/** Looking at new traffic may take this part of the thread's time: watching must not slow down what is watched. */
+/**
+ * The share of the thread's time for following new traffic, all filters together: watching must not slow down the
+ * gateway.
+ */
 const busyShare = 1 / 40;
 /** The newest frames of one look, of about two thousand exchanges; a page shows no more in the time of a look. */
 const maxFrames = 8000;
@@ -20,7 +23,7 @@ const [maxOpenings, openAgainMs] = [100, 50];
 /** How many exchanges go to the main thread at once. */
 const maxBatch = 500;
 
-/** Answers queries, each with the recordings that are at their place then. */
+/** Answers queries, each from the recordings that are stored at that moment. */
 function serveQueries(port: MessagePort, target: QueryTarget): void {
   const following = new Map<number, AbortController>();
   let opened: { readonly reader: Promise<RecordReader>; readonly identity: string } | undefined;
@@ -30,7 +33,7 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
     if (opened?.identity === identity) return opened.reader;
     // The file was deleted or moved, and another one begun.
     void opened?.reader.then((old) => old.close()).catch(() => {});
-    const own = openReader(target);
+    const own = openReader(target, () => following.size);
     opened = { reader: own, identity };
     own.catch(() => {
       opened = undefined;
@@ -51,6 +54,8 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
         return queries.topology(...request.args);
       case "sessions":
         return queries.sessions(...request.args);
+      case "turns":
+        return queries.turns(...request.args);
       case "drift":
         return queries.drift(...request.args);
       case "replay":
@@ -73,7 +78,7 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
       batch = [];
     };
     port.postMessage({ id, type: "batch", count: 0, json: "[]" } satisfies QueryReply);
-    // The file exists from the first message on, which is looked for too.
+    // The file only exists after the first message, which must be followed too.
     const isNew = identityOf(target) === missing;
     while (identityOf(target) === missing && !stop.signal.aborted) await pause(followMs, stop.signal);
     const own = await reader();
@@ -104,7 +109,7 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
       following.delete(id);
       return;
     }
-    (request.type === "query" ? perform(request) : follow(request)).then(
+    (request.type === "query" ? perform(request) : follow(request).finally(() => following.delete(id))).then(
       (value) => {
         port.postMessage({ id, type: "done", value } satisfies QueryReply);
       },
@@ -124,17 +129,17 @@ const pause = (milliseconds: number, signal: AbortSignal): Promise<void> =>
   sleep(milliseconds, undefined, { signal }).catch(() => {});
 
 /** Waits longer after a look that took longer, so that all looks together keep to their share of the time. */
-function createLookPause(): typeof pause {
+function createLookPause(followers: () => number): typeof pause {
   const lookedSince = new WeakMap<AbortSignal, number>();
   return async (milliseconds, signal) => {
     const tookMs = performance.now() - (lookedSince.get(signal) ?? performance.now());
-    await pause(Math.max(milliseconds, tookMs / busyShare), signal);
+    await pause(Math.max(milliseconds, (tookMs / busyShare) * followers()), signal);
     lookedSince.set(signal, performance.now());
   };
 }
 
-async function openReader(target: QueryTarget): Promise<RecordReader> {
-  const deps = { wait: createLookPause() };
+async function openReader(target: QueryTarget, followers: () => number): Promise<RecordReader> {
+  const deps = { wait: createLookPause(followers) };
   if (identityOf(target) === missing) return createCaptureReader([], target.place);
   if (target.type === "sqlite") return openWritten(target.place, deps);
   return (await import("../../../recorder/store/postgres.ts")).openPostgresReader(target.place, deps);

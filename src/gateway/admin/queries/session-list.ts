@@ -12,6 +12,8 @@ export function createSessionList() {
     {
       first: ExchangeRecord;
       last: ExchangeRecord;
+      /** The newest that the client began. */
+      client: ExchangeRecord | undefined;
       calls: number;
       errors: number;
       refused: number;
@@ -21,16 +23,29 @@ export function createSessionList() {
 
   return {
     add: (exchange: ExchangeRecord): void => {
-      const { session, principal, route, kind, direction, state, target } = exchange;
+      const { session, principal, route, kind, direction, state, target, parent } = exchange;
+      // Refused before a client was known.
+      if (kind === "http") return;
       const key = JSON.stringify([route, principal, session]);
       let own = sessions.get(key);
       if (own === undefined) {
         if (sessions.size >= maxSessions) return;
-        own = { first: exchange, last: exchange, calls: 0, errors: 0, refused: 0, targets: new Map() };
+        own = {
+          first: exchange,
+          last: exchange,
+          client: undefined,
+          calls: 0,
+          errors: 0,
+          refused: 0,
+          targets: new Map(),
+        };
         sessions.set(key, own);
       }
       own.first = exchange;
-      if (kind !== "request" || direction !== "c2s") return;
+      // The client is known from what it sent itself, not from what servers sent or were asked on its behalf.
+      if (direction !== "c2s" || parent !== undefined) return;
+      own.client ??= exchange;
+      if (kind !== "request") return;
       own.calls++;
       if (failures.has(state)) own.errors++;
       if (state === "refused") own.refused++;
@@ -38,13 +53,14 @@ export function createSessionList() {
         own.targets.set(target, (own.targets.get(target) ?? 0) + 1);
     },
     finish: (): readonly SessionSummary[] =>
-      [...sessions.values()].map(({ first, last, calls, errors, refused, targets }) => ({
+      [...sessions.values()].map(({ first, last, client = last, calls, errors, refused, targets }) => ({
         filter: filterOf(last),
         ...(last.session === undefined ? {} : { session: last.session }),
         principal: last.principal,
+        ...(client.client === undefined ? {} : { client: client.client }),
         route: last.route,
-        revision: last.revision,
-        transport: last.transport,
+        revision: client.revision,
+        transport: client.transport,
         firstAt: first.at,
         lastAt: last.at,
         calls,
@@ -60,10 +76,10 @@ export function createSessionList() {
 
 function filterOf({ session, principal, route }: ExchangeRecord): string {
   if (session !== undefined) return `session:${quoted(session)}`;
-  return `principal:${quoted(principal)} route:${quoted(route)}`;
+  return `principal:${quoted(principal)} route:${quoted(route)} !session:*`;
 }
 
 /** A value of the filter language as it is, without wildcards. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `"${text.replaceAll(/["\\]/gu, String.raw`\$&`)}"`;
 }

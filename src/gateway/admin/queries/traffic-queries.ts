@@ -1,4 +1,5 @@
 import type { FilterCondition, Frame, OperationRecord } from "../../../recorder/contract.ts";
+import { readTurns, type TurnPage, type TurnQuery } from "../../../recorder/conversation/turns.ts";
 import type { DefinitionLock } from "../../../recorder/drift/compare.ts";
 import type { ExchangePage, ExchangeQuery, RecordReader } from "../../../recorder/store/store-contract.ts";
 import type { PolicyReport } from "../../evaluation/change-report.ts";
@@ -30,16 +31,20 @@ export interface CountedEdges {
   readonly edges: readonly TrafficEdge[];
 }
 
-/** So many of the newest exchanges are counted, which takes a second or two; that older ones were left out is said. */
+/**
+ * The maximum number of exchanges to count, newest first, which takes a second or two; the answer says if older ones
+ * were left out.
+ */
 const maxCounted = 30_000;
 
-/** What the console asks of the recordings. */
+/** The queries of the console. */
 export interface TrafficQueries {
   exchanges(query: ExchangeQuery): Promise<ExchangePage>;
   operation(id: string): Promise<OperationFrames | undefined>;
   figures(query: WindowQuery): Promise<Figures>;
   topology(query: WindowQuery): Promise<CountedEdges>;
   sessions(query: WindowQuery): Promise<readonly SessionSummary[]>;
+  turns(query: TurnQuery): Promise<TurnPage>;
   drift(lock: DefinitionLock): Promise<readonly DriftedRoute[]>;
   /** What policies would change in the traffic of a window. */
   replay(query: WindowQuery, policies: ReplayedPolicies, onProgress: (done: number) => void): Promise<PolicyReport>;
@@ -103,6 +108,7 @@ export function createTrafficQueries(reader: RecordReader): TrafficQueries {
       });
       return sessions.finish();
     },
+    turns: (query) => readTurns(reader, query),
     drift: (lock) => findDriftedRoutes(reader, lock),
     replay: (query, policies, onProgress) =>
       replayPolicy(reader.export({ where: inWindow(query), wholeOperations: true }), {

@@ -20,7 +20,7 @@ export interface Cookies {
   clear(kind: CookieKind<unknown>, headers: IncomingHttpHeaders): string;
 }
 
-/** Where a cookie goes: the host is part of its name. */
+/** The host that a cookie is for, which is part of its name. */
 export interface CookiePlace {
   readonly headers: IncomingHttpHeaders;
   readonly isSecure: boolean;
@@ -45,7 +45,7 @@ export function createCookies(key: Buffer): Cookies {
         .split(".");
       const [given, right] = [Buffer.from(signature, "base64url"), signatureOf(purpose, text)];
       if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
-      // We wrote what we signed; another version of us may have written it differently.
+      // We signed it, but another version of Headgate may have written it in another form.
       const parsed = content.safeParse(JSON.parse(Buffer.from(text, "base64url").toString()));
       return parsed.success ? parsed.data : undefined;
     },

@@ -19,7 +19,7 @@ import type { SignIn } from "./sign-in.ts";
 /** Where a browser begins to sign in, and where the issuer sends it back; both below `/console/`. */
 const oidcPaths = { begin: "sign-in", callback: "callback" } as const;
 
-/** What signing in by OpenID Connect needs of the gateway. */
+/** What signing in by OpenID Connect needs from the gateway. */
 export interface OidcPathsDeps {
   readonly signIn: SignIn;
   readonly ask: HttpClient;
@@ -95,7 +95,7 @@ export function createOidcPaths(
     redirect(response, consoleUrl(request), [cleared, signIn.start(caller, place, config.lifetime)]);
   }
 
-  /** To the console, which says what happened. */
+  /** Redirects to the console, which says what happened. */
   function goBack(
     request: IncomingMessage,
     response: ServerResponse,

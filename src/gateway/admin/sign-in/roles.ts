@@ -6,7 +6,7 @@ import { type Caller, type Right, rights } from "./sign-in.ts";
 /** Sign-in by OpenID Connect, as configured. */
 export type SignInConfig = NonNullable<Exclude<Config["admin"], false>["signIn"]>;
 
-/** Who a person is to the gateway, by what the issuer says; undefined if they have no role. */
+/** The principal of a person, from the claims of the issuer; undefined without a role. */
 export function callerOfClaims(
   claims: Claims,
   { issuer, nameClaim, roleClaim, roles }: Pick<SignInConfig, "issuer" | "nameClaim" | "roleClaim" | "roles">,
@@ -31,7 +31,7 @@ export function callerOfClaims(
   };
 }
 
-/** The groups or roles of a person. An address that nobody has verified is not one: people choose it themselves. */
+/** The groups or roles of a person. An unverified address does not count, because people choose it themselves. */
 export function roleValues(claims: Claims, roleClaim: string): readonly string[] {
   if (roleClaim === "email" && claims["email_verified"] !== true) return [];
   const value = Object.hasOwn(claims, roleClaim) ? claims[roleClaim] : nested(claims, roleClaim.split("."));

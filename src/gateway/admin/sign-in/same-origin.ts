@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 /**
- * Why a request must come from another page than ours; undefined where it may be ours, or no browser sent it. Pages on
+ * Why a request is known to come from a foreign page; undefined if it may come from ours or from a program. Pages on
  * other ports of this machine are same-site, so the cookie alone does not keep them out. `origins` are ours besides the
  * host of the request, which a proxy may have changed.
  */

@@ -40,7 +40,7 @@ export function demandRight({ name, rights: own }: Caller, right: Right, what: s
     throw new GatewayError("insufficient_scope", `${what} needs the right \`${right}\`, which ${name} does not have`);
 }
 
-/** Finds out who calls the admin API, and signs people in. */
+/** Authenticates callers of the admin API, and signs people in. */
 export interface SignIn {
   /** Cookies of this gateway, for other ways to sign in. */
   readonly cookies: Cookies;
@@ -48,7 +48,7 @@ export interface SignIn {
   callerOf(headers: IncomingHttpHeaders): Promise<Caller | undefined>;
   /** A ticket for the one-time link of the console. */
   issueTicket(): string;
-  /** The `Set-Cookie` of a caller whose ticket is good; each ticket is good once. */
+  /** The `Set-Cookie` for a valid ticket; each ticket is valid once. */
   redeem(ticket: string, place: CookiePlace): string | undefined;
   /** The `Set-Cookie` of somebody who has signed in elsewhere. */
   start(caller: Omit<Caller, "session">, place: CookiePlace, lifetimeMs: number): string;
@@ -81,19 +81,19 @@ interface SessionContent extends BrowserSession {
   readonly rights: Right[];
 }
 
-/** What the sign-in needs of the gateway. */
+/** What the sign-in needs from the gateway. */
 export interface SignInDeps {
   readonly clock: Pick<Clock, "wall">;
   readonly setTimer: SetTimer;
   readonly ended: EndedSessions;
-  /** Who may sign in and do what, as a text: rights are in the cookie, so a session ends when they are given otherwise. */
+  /** The configured roles as text: rights are in the cookie, so a session ends when they change. */
   readonly roles: string;
 }
 
 /**
- * Creates the sign-in of one gateway. Cookies are signed with a key made of token and roles, so they outlive a restart of a
- * gateway whose token is kept in a file, and so does the list of sessions that have ended. Tickets do not: which of them
- * were used is known to this process only.
+ * Creates the sign-in of one gateway. Cookies are signed with a key made of token and roles, so they outlive a restart
+ * of a gateway whose token is kept in a file, and so does the list of sessions that have ended. Tickets do not: only
+ * this process knows which were used.
  */
 export function createSignIn(token: string, { clock: { wall }, setTimer, ended, roles }: SignInDeps): SignIn {
   const key = keyOf(token);

@@ -5,16 +5,17 @@ import { createFakeTime } from "../../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../../test/support/principals.ts";
 import { notificationOf, requestOf } from "../../../../test/support/messages.ts";
 import { GatewayError } from "../../../errors.ts";
+import { createTokenBuckets } from "../../../lib/token-bucket.ts";
 import type { Exchange } from "../../../core/exchange.ts";
 import { compose, noReply } from "../../../core/pipeline.ts";
-import { createRateGuard, type Rates } from "./limits.ts";
+import { createRateLimit, type Rates } from "./limits.ts";
 
 const once = { perSecond: 0.5, burst: 1 };
 
 /** Sends exchanges through a limit and says for each what became of it: passed, or whose rate it met. */
 function bench(rates: Partial<Rates>) {
   const time = createFakeTime();
-  const limit = createRateGuard({ methods: {}, ...rates }, time.clock.now);
+  const limit = createRateLimit({ methods: {}, ...rates }, (rate) => createTokenBuckets(rate, time.clock.now));
   const handle = limit && compose([limit], async () => noReply);
   const send = async (exchange: Exchange): Promise<unknown> => {
     try {
@@ -50,7 +51,7 @@ describe("the rate limit", () => {
   });
 
   it("answers with the row of the table for it", async () => {
-    const limit = createRateGuard({ principal: once, methods: {} }, () => 0);
+    const limit = createRateLimit({ principal: once, methods: {} }, (rate) => createTokenBuckets(rate, () => 0));
     const handle = limit && compose([limit], async () => noReply);
     await handle?.(call());
     await expect(handle?.(call())).rejects.toMatchObject({ code: "rate_limited", facts: { http: 429 } });

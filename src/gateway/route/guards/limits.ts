@@ -1,11 +1,11 @@
 import type { Config } from "../../../config/config.ts";
 import { GatewayError } from "../../../errors.ts";
 import { type Exchange, limitKeyOf } from "../../../core/exchange.ts";
-import { createGlobTest } from "../../../lib/glob.ts";
+import { createGlobTest } from "../../../lib/text/glob.ts";
 import { KeyedCounter } from "../../../lib/keyed-counter.ts";
-import type { Guard } from "../../../core/pipeline.ts";
+import type { Guard, PipelineStep, Reply } from "../../../core/pipeline.ts";
 import { methodFacts, methodNames } from "../../../protocol/methods.ts";
-import { createTokenBuckets, type Rate, type TokenBucket, type TokenBuckets } from "../../../lib/token-bucket.ts";
+import type { CreateBuckets, Rate, TokenBucket, TokenBuckets } from "../../../lib/token-bucket.ts";
 
 /** Rates for the clients of one route; omitted ones are unlimited. */
 export interface Rates {
@@ -29,51 +29,89 @@ const wording: Readonly<Record<RateScope, string>> = {
 };
 
 /**
- * Creates the guard that refuses clients above their rate and says when to try again (SC-071); undefined where nothing is
- * limited. A refused message takes no tokens.
+ * Creates the step that refuses clients above their rate and says when to try again (SC-071); undefined where nothing is
+ * limited. A refused message takes no tokens. A message waits only where the limit is shared with other gateways and this
+ * one has no tokens left.
  */
-export function createRateGuard(rates: Rates, now: () => number): Guard | undefined {
-  const principals = rates.principal && createTokenBuckets(rates.principal, now);
-  const sessions = rates.session && createTokenBuckets(rates.session, now);
-  const methodBuckets = createMethodBuckets(rates.methods, now);
+export function createRateLimit(rates: Rates, createBuckets: CreateBuckets): PipelineStep | undefined {
+  let isShared = false;
+  const create: CreateBuckets = (rate, name) => {
+    const buckets = createBuckets(rate, name);
+    isShared ||= buckets.refill !== undefined;
+    return buckets;
+  };
+  const principals = rates.principal && create(rates.principal, "principal");
+  const sessions = rates.session && create(rates.session, "session");
+  const methodBuckets = createMethodBuckets(rates.methods, create);
   if (principals === undefined && sessions === undefined && methodBuckets === undefined) return undefined;
 
-  function refusalOf({ principal, session, message }: Exchange): GatewayError | undefined {
+  /** The limits that a message is under, with its buckets. */
+  function limitsOf({ principal, session, message }: Exchange): readonly AppliedLimit[] {
     const method = message.method === undefined ? undefined : methodBuckets?.(message.method);
     const caller = limitKeyOf(principal);
-    const own = principals?.get(caller);
-    const inSession = session === undefined ? undefined : sessions?.get(session.id);
-    const inMethod = method?.get(caller);
-    const error =
-      rateRefusal("principal", principals, own) ??
-      rateRefusal("session", sessions, inSession) ??
-      rateRefusal("method", method, inMethod);
-    if (error !== undefined) return error;
-    for (const bucket of [own, inSession, inMethod]) if (bucket !== undefined) bucket.tokens--;
-    return undefined;
+    const applied: AppliedLimit[] = [];
+    if (principals !== undefined) applied.push(appliedLimit("principal", principals, caller));
+    if (sessions !== undefined && session !== undefined) applied.push(appliedLimit("session", sessions, session.id));
+    if (method !== undefined) applied.push(appliedLimit("method", method, caller));
+    return applied;
   }
 
-  return {
-    enter: (exchange) => {
-      const { direction, message } = exchange;
-      return direction === "client-to-server" && !freeMethods.has(message.method ?? "")
-        ? refusalOf(exchange)
-        : undefined;
-    },
+  const isFree = ({ direction, message }: Exchange): boolean =>
+    direction !== "client-to-server" || freeMethods.has(message.method ?? "");
+
+  const local: Guard = {
+    enter: (exchange) => (isFree(exchange) ? undefined : takeTokens(limitsOf(exchange))),
     answered: (_exchange, reply) => reply,
     failed: () => {},
   };
+  if (!isShared) return local;
+  return (handle) => {
+    async function refillAndHandle(exchange: Exchange, limits: readonly AppliedLimit[]): Promise<Reply> {
+      await refillEmpty(limits);
+      const refusal = takeTokens(limitsOf(exchange));
+      if (refusal !== undefined) throw refusal;
+      return handle(exchange);
+    }
+    return (exchange) => {
+      const limits = isFree(exchange) ? [] : limitsOf(exchange);
+      return takeTokens(limits) === undefined ? handle(exchange) : refillAndHandle(exchange, limits);
+    };
+  };
+}
+
+interface AppliedLimit {
+  readonly scope: RateScope;
+  readonly buckets: TokenBuckets;
+  readonly key: string;
+  readonly bucket: TokenBucket;
+}
+
+function appliedLimit(scope: RateScope, buckets: TokenBuckets, key: string): AppliedLimit {
+  return { scope, buckets, key, bucket: buckets.get(key) };
+}
+
+/** Takes a token of each limit, or of none if one has no token left. */
+function takeTokens(limits: readonly AppliedLimit[]): GatewayError | undefined {
+  for (const { scope, buckets, bucket } of limits)
+    if (bucket.tokens < 1) return rateRefusal(scope, buckets.waitMs(bucket));
+  for (const { bucket } of limits) bucket.tokens--;
+  return undefined;
+}
+
+async function refillEmpty(limits: readonly AppliedLimit[]): Promise<void> {
+  const empty = limits.filter(({ bucket }) => bucket.tokens < 1);
+  await Promise.all(empty.map(async ({ buckets, key }) => buckets.refill?.(key)));
 }
 
 /** Finds the buckets for a method: an exact name before patterns, then the first pattern that matches. */
 function createMethodBuckets(
   rates: Rates["methods"],
-  now: () => number,
+  createBuckets: CreateBuckets,
 ): ((method: string) => TokenBuckets | undefined) | undefined {
   const rows = Object.entries(rates).map(([pattern, rate]) => ({
     pattern,
     fits: createGlobTest([pattern]),
-    buckets: createTokenBuckets(rate, now),
+    buckets: createBuckets(rate, `method ${pattern}`),
   }));
   if (rows.length === 0) return undefined;
   const search = (method: string): TokenBuckets | undefined =>
@@ -82,13 +120,8 @@ function createMethodBuckets(
   return (method) => (known.has(method) ? known.get(method) : search(method));
 }
 
-function rateRefusal(
-  scope: RateScope,
-  buckets: TokenBuckets | undefined,
-  bucket: TokenBucket | undefined,
-): GatewayError | undefined {
-  if (buckets === undefined || bucket === undefined || bucket.tokens >= 1) return undefined;
-  const retryAfter = Math.max(1, Math.ceil(buckets.waitMs(bucket) / 1000));
+function rateRefusal(scope: RateScope, waitMs: number): GatewayError {
+  const retryAfter = Math.max(1, Math.ceil(waitMs / 1000));
   const text = `too many messages ${wording[scope]}; retry in ${retryAfter} s`;
   return new GatewayError("rate_limited", text, { details: { scope, retryAfter } });
 }
@@ -107,7 +140,7 @@ export interface Concurrency {
   readonly size: number;
 }
 
-/** A place is free again as soon as one request has ended. */
+/** A slot is free again as soon as one request has ended. */
 const concurrencyRetryAfter = 1;
 
 /**

@@ -3,14 +3,14 @@ import type { Guard, Reply } from "../../../core/pipeline.ts";
 import { createTurnLimiter } from "../../../lib/turn-limiter.ts";
 import { memberValue } from "../../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../../protocol/message.ts";
-import { parseText } from "../../../protocol/parse.ts";
+import { synthesizeMessage } from "../../../core/synthesize.ts";
 import type { SessionRegistry } from "../../../sessions/registry.ts";
 import { type AnnouncedList, announcedLists } from "../../../sessions/session-record.ts";
 import type { Session } from "../../../sessions/session.ts";
 
 /** Notifies the clients of a route that their lists have changed. */
 export interface ListChanges {
-  /** Remembers what sessions were promised and which streams to notify. */
+  /** Remembers which changes were promised to sessions, and which streams to notify. */
   readonly guard: Guard;
   /** Notifies every client that was promised or asked for it, without waiting. */
   announce(): void;
@@ -95,7 +95,5 @@ function changed(list: AnnouncedList, subscription: string | undefined): Message
   const params =
     subscription === undefined ? "" : `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":${subscription}}}`;
   const text = `{"jsonrpc":"2.0","method":"notifications/${list}/list_changed"${params}}`;
-  const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
-  if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new TypeError("built an invalid notification");
+  return synthesizeMessage(text);
 }

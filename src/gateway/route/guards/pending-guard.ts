@@ -7,7 +7,7 @@ import { type CorrelationEntry, oppositeDirection, type ScopeDescriptor } from "
 import type { SessionRegistry } from "../../../sessions/registry.ts";
 import type { Session } from "../../../sessions/session.ts";
 
-/** A place with its route and caller. */
+/** A scope with its route and caller. */
 interface CachedPlace {
   readonly route: string;
   readonly caller: string;
@@ -18,7 +18,7 @@ interface CachedPlace {
 export interface PendingGuard extends Guard {
   /** Whether another request with the id of this one waits for its answer. */
   isInFlight(exchange: Exchange): boolean;
-  /** The message that is being tracked right now: what is found about no request is found about it. */
+  /** The message that is being tracked: findings about no request are about it. */
   readonly current: Exchange | undefined;
   /** Counts and reports a response that nobody waits for: late, a duplicate or an orphan (SC-052). */
   settleStray(exchange: Exchange): void;
@@ -33,7 +33,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   let last: CachedPlace | undefined;
   let current: Exchange | undefined;
 
-  /** Reports of the correlator meanwhile are about this exchange, if about no other. */
+  /** Meanwhile, reports of the correlator about no other exchange are about this one. */
   function during<Result>(exchange: Exchange, work: () => Result): Result {
     current = exchange;
     try {
@@ -43,7 +43,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
     }
   }
 
-  /** The place of exchanges without a session, cached because it is usually the same as before. */
+  /** The scope of exchanges without a session, cached because it is usually the same as before. */
   function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
     const caller = limitKeyOf(principal);
     if (last?.route !== route || last.caller !== caller || last.place.revision !== revision) {
@@ -103,7 +103,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
       if (message.kind !== "result" && message.kind !== "error") return;
       const own = scopeOf(exchange);
       const isAnothers = message.id !== undefined && own?.isOpen(oppositeDirection(direction), message.id.key) === true;
-      // It came on another way than the request that is still open, which waits for its own answer.
+      // It came by another connection than the request that is still open, which waits for its own answer.
       const scope = own === undefined || isAnothers ? correlator.scope(placeOf(exchange)) : own;
       during(exchange, () => scope.settle(direction, message));
     },

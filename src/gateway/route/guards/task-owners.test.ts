@@ -47,4 +47,18 @@ describe("the owners of tasks", () => {
     const told = exchangeWith(report("t-1"), { principal: bob, direction: "server-to-client" });
     expect(guard.enter(told)).toBeUndefined();
   });
+
+  it.each([
+    ["a call", (meta: object) => requestOf("tools/call", { name: "rows", _meta: meta })],
+    ["a request", (meta: object) => requestOf("resources/read", { uri: "x://1", _meta: meta })],
+    ["a notification", (meta: object) => notificationOf("notifications/progress", { _meta: meta })],
+    ["an answer", (meta: object) => messageFrom(JSON.stringify({ jsonrpc: "2.0", id: 1, result: { _meta: meta } }))],
+  ])("alone may send %s that belongs to a task", (_what, write) => {
+    const guard = ownersWithTask();
+    const message = write({ "io.modelcontextprotocol/related-task": { taskId: "t-1" } });
+    expect(guard.enter(exchangeWith(message, { principal: ann }))).toBeUndefined();
+    expect(guard.enter(exchangeWith(message, { principal: bob }))?.message).toBe("unknown task");
+    const own = write({ "io.modelcontextprotocol/related-task": { taskId: "of-the-client" } });
+    expect(guard.enter(exchangeWith(own, { principal: bob }))).toBeUndefined();
+  });
 });

@@ -49,14 +49,7 @@ export function createBlocks(facts: RevisionFacts): Blocks {
     })
     .optional();
   const located = { mimeType: z.string().optional(), annotations, ...itemMeta };
-  const resource = {
-    ...named,
-    ...icons,
-    ...described,
-    ...located,
-    uri: z.string(),
-    size: integer.optional(),
-  };
+  const resource = { ...named, ...icons, ...described, ...located, uri: z.string(), size: integer.optional() };
 
   const contents = { uri: z.string(), mimeType: z.string().optional(), ...itemMeta };
   const resourceContents = z.union([
@@ -81,13 +74,7 @@ export function createBlocks(facts: RevisionFacts): Blocks {
     ...(facts.contentKinds.includes("audio") ? [kinds.audio] : []),
     ...(facts.samplingTools
       ? [
-          z.object({
-            type: z.literal("tool_use"),
-            id: z.string(),
-            name: z.string(),
-            input: anyObject,
-            ...itemMeta,
-          }),
+          z.object({ type: z.literal("tool_use"), id: z.string(), name: z.string(), input: anyObject, ...itemMeta }),
           z.object({
             type: z.literal("tool_result"),
             toolUseId: z.string(),
@@ -147,10 +134,7 @@ export function when(condition: boolean, shape: z.ZodRawShape): z.ZodRawShape {
   return condition ? shape : {};
 }
 
-function rest(
-  facts: RevisionFacts,
-  kinds: Readonly<Record<"resource" | "audio" | "resource_link", z.ZodObject>>,
-) {
+function rest(facts: RevisionFacts, kinds: Readonly<Record<"resource" | "audio" | "resource_link", z.ZodObject>>) {
   return (["resource", "audio", "resource_link"] as const)
     .filter((kind) => facts.contentKinds.includes(kind))
     .map((kind) => kinds[kind]);
@@ -168,10 +152,7 @@ function objectSchema(facts: RevisionFacts): z.ZodObject {
 
 /** Any JSON Schema 2020-12; for inputs its root type is fixed. */
 function looseSchema(type?: "object"): z.ZodObject {
-  return z.object({
-    $schema: z.string().optional(),
-    ...(type === undefined ? {} : { type: z.literal(type) }),
-  });
+  return z.object({ $schema: z.string().optional(), ...(type === undefined ? {} : { type: z.literal(type) }) });
 }
 
 function clientCapabilities(facts: RevisionFacts): z.ZodObject {
@@ -214,11 +195,7 @@ const taskBase = {
 };
 
 /** A task of the core protocol (MCP 2025-11-25, Tasks). */
-export const coreTask: z.ZodRawShape = {
-  ...taskBase,
-  ttl: integer.nullable(),
-  pollInterval: integer.optional(),
-};
+export const coreTask: z.ZodRawShape = { ...taskBase, ttl: integer.nullable(), pollInterval: integer.optional() };
 
 /** A task as the Tasks extension creates it. */
 export const extensionTask: z.ZodRawShape = {

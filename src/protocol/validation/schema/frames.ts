@@ -39,8 +39,7 @@ export function createFrames(facts: RevisionFacts): Frames {
     "io.modelcontextprotocol/logLevel": sdk.LoggingLevelSchema.optional(),
   });
   const noticeMeta = z.object({ "io.modelcontextprotocol/subscriptionId": identifier.optional() });
-  const params = (shape: z.ZodRawShape) =>
-    z.object({ _meta: isModern ? envelope : requestMeta.optional(), ...shape });
+  const params = (shape: z.ZodRawShape) => z.object({ _meta: isModern ? envelope : requestMeta.optional(), ...shape });
   return {
     facts,
     blocks,
@@ -73,9 +72,7 @@ function inputRequests(questions: ReadonlyMap<string, ClientRequestSchema>): z.Z
     });
   });
   const [first, ...others] = forms;
-  return first === undefined
-    ? anyObject
-    : z.record(z.string(), z.discriminatedUnion("method", [first, ...others]));
+  return first === undefined ? anyObject : z.record(z.string(), z.discriminatedUnion("method", [first, ...others]));
 }
 
 /** Input responses are bare results; only their key says which request they answer. */
@@ -154,9 +151,7 @@ function elicitationQuestion(facts: RevisionFacts): ClientRequestSchema {
     params: hasUrl ? [form, url] : [form],
     answer: {
       action: sdk.ElicitResultSchema.shape.action,
-      content: z
-        .record(z.string(), hasUrl ? z.union([...values, z.array(z.string())]) : z.union(values))
-        .optional(),
+      content: z.record(z.string(), hasUrl ? z.union([...values, z.array(z.string())]) : z.union(values)).optional(),
     },
   };
 }

@@ -5,7 +5,16 @@ import * as z from "zod";
 import { methodFacts } from "../../methods.ts";
 import { type Revision, revisions } from "../../revisions.ts";
 import { createFrames, type Entries, type Frames, resultMeta } from "./frames.ts";
-import { anyObject, coreTask, detailedTask, extensionTask, identifier, integer, structuredContent, when } from "./blocks.ts";
+import {
+  anyObject,
+  coreTask,
+  detailedTask,
+  extensionTask,
+  identifier,
+  integer,
+  structuredContent,
+  when,
+} from "./blocks.ts";
 
 /** The schemas of the messages of one revision. */
 export interface MessageSchemas {
@@ -46,18 +55,11 @@ function isMessage(method: string, revision: Revision): boolean {
 function resultEntries(frames: Frames): Entries {
   const { facts, blocks, questions, resultBase } = frames;
   const result = (shape: z.ZodRawShape) => z.object({ ...resultBase, ...shape });
-  const cache = when(facts.cacheHints, {
-    ttlMs: z.int().min(0),
-    cacheScope: z.enum(["public", "private"]),
-  });
+  const cache = when(facts.cacheHints, { ttlMs: z.int().min(0), cacheScope: z.enum(["public", "private"]) });
   const page = (shape: z.ZodRawShape) => result({ nextCursor: z.string().optional(), ...cache, ...shape });
   const empty = result({});
   const about = { capabilities: blocks.serverCapabilities, instructions: z.string().optional() };
-  const call = {
-    content: z.array(blocks.content),
-    isError: z.boolean().optional(),
-    ...structuredContent(facts),
-  };
+  const call = { content: z.array(blocks.content), isError: z.boolean().optional(), ...structuredContent(facts) };
   const prompt = {
     description: z.string().optional(),
     messages: z.array(z.object({ role: sdk.RoleSchema, content: blocks.content })),
@@ -88,11 +90,7 @@ function resultEntries(frames: Frames): Entries {
 function inputRequiredResult({ facts, resultBase, inputRequests }: Frames): z.ZodType | undefined {
   if (!facts.inputRequired) return undefined;
   return z
-    .object({
-      ...resultBase,
-      inputRequests: inputRequests.optional(),
-      requestState: z.string().optional(),
-    })
+    .object({ ...resultBase, inputRequests: inputRequests.optional(), requestState: z.string().optional() })
     .refine((result) => result.inputRequests !== undefined || result.requestState !== undefined, {
       params: { rule: "anyOf", expected: "inputRequests or requestState" },
     });
@@ -101,18 +99,11 @@ function inputRequiredResult({ facts, resultBase, inputRequests }: Frames): z.Zo
 /** The schema of a result that creates a task, if the revision has that. */
 function createTaskResult({ facts, resultBase }: Frames): z.ZodType | undefined {
   if (facts.tasks === "none") return undefined;
-  return z.object({
-    ...resultBase,
-    ...(facts.tasks === "core" ? { task: z.object(coreTask) } : extensionTask),
-  });
+  return z.object({ ...resultBase, ...(facts.tasks === "core" ? { task: z.object(coreTask) } : extensionTask) });
 }
 
 /** Schemas of the data of errors that the revision defines, by code. */
-function errorEntries({
-  facts,
-  blocks,
-  questions,
-}: Frames): readonly (readonly [number, z.ZodType])[] {
+function errorEntries({ facts, blocks, questions }: Frames): readonly (readonly [number, z.ZodType])[] {
   const [, url] = questions.get("elicitation/create")?.params ?? [];
   return [
     ...(facts.urlElicitationError && url !== undefined

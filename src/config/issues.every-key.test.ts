@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+
+import { alternativesOf, configJsonSchema, type JsonSchema } from "./json-schema.ts";
+import { loadConfig, parseConfig } from "./load.ts";
+import { isObject } from "../lib/is-object.ts";
+
+type Steps = readonly (string | number)[];
+
+/** The paths of all keys of the configuration, with `name` for names and 0 for entries of lists. */
+function pathsOf(schema: JsonSchema, path: Steps): readonly Steps[] {
+  const inner = alternativesOf(schema).flatMap(({ properties = {}, additionalProperties, items }) => [
+    ...Object.entries(properties).flatMap(([key, value]) => pathsOf(value, [...path, key])),
+    ...(typeof additionalProperties === "object" ? pathsOf(additionalProperties, [...path, "name"]) : []),
+    ...(items === undefined ? [] : pathsOf(items, [...path, 0])),
+  ]);
+  return path.length === 0 ? inner : [path, ...inner];
+}
+
+const paths = [...new Map(pathsOf(configJsonSchema(), []).map((path) => [JSON.stringify(path), path])).values()];
+
+function withValue(tree: unknown, [step, ...rest]: Steps, value: unknown): unknown {
+  if (step === undefined) return value;
+  if (typeof step === "number") return [withValue(undefined, rest, value)];
+  const object = isObject(tree) ? tree : {};
+  return { ...object, [step]: withValue(object[step], rest, value) };
+}
+
+function messagesOf(path: Steps, value: unknown): readonly string[] {
+  // Two servers in one file would be a mistake of its own.
+  const base = path[0] === "upstream" || path[0] === "routes" ? {} : { upstream: { demo: true } };
+  const result = parseConfig(withValue(base, path, value) as never);
+  return result.ok ? [] : result.problems.map(({ message }) => message);
+}
+
+describe("a mistake in any key of the configuration", () => {
+  const wrong = ["no such value?", "", "12", "true", 12.5, -1, 1e12, true, null, [], [[]], {}, { nonsense: 1 }];
+
+  it("is described in words of this project, not of the schema library", () => {
+    const vague = paths.flatMap((path) =>
+      wrong.flatMap((value) =>
+        messagesOf(path, value).filter((message) => /^(?:Invalid|Too|Unrecognized)\b/u.test(message)),
+      ),
+    );
+    expect(paths.length).toBeGreaterThan(500);
+    expect(vague).toEqual([]);
+  });
+
+  it("says what to write instead of a key that does not exist", () => {
+    const bare = paths.flatMap((path) =>
+      messagesOf([...path, "nonsense"], 1).filter((message) => message.endsWith("unknown key `nonsense`")),
+    );
+    expect(bare).toEqual([]);
+  });
+});
+
+describe("what to write instead", () => {
+  it.each([
+    ["port: 1", "unknown key `port`; it belongs in `listen` or `admin`"],
+    ["auth: { jwt: {} }", "unknown key `jwt`; it belongs in `auth.authenticators.NAME`"],
+    ["url: http://127.0.0.1:1/mcp", "unknown key `url`; it belongs in `upstream`"],
+    ["upstream: { demo: true, timeouts: {} }", "unknown key `timeouts`; it belongs at the top level"],
+    ["limits: { rate: fast }", "unknown key `rate`; did you mean `rates` at the top level?"],
+    ["logging: { level: info }", "unknown key `logging`; did you mean `log`?"],
+    ["listen: { tls: { cert: a.pem, key: b.pem } }", "unknown key `cert`; did you mean `certFile`?"],
+    ["limits: { depth:7 }", "unknown key `depth:7`; write a space after the colon"],
+    ["listen: 8484", "expected an object with keys such as `host`, `port`, `unixSocket`, found an integer"],
+    ["record: sure", "expected `true` or `false` or an object, found a string"],
+    ["routes: [{ upstream: { demo: true } }]", "expected an object with names as keys, found a list"],
+    ["routes: { a: }", "found nothing (null)"],
+    [
+      "upstream: http://127.0.0.1:1/mcp",
+      "needs exactly one of `url`, `command`, `demo` and `recordings`; found a string",
+    ],
+    ["upstream: { url: 127.0.0.1:1/mcp }", "is not a URL; begin it with `http://` or `https://`"],
+    ["upstream: { url: ftp://host/mcp }", "is not an http or https URL; begin it with `http://` or `https://`"],
+    [
+      "upstream: { url: http://host:99999/mcp }",
+      "is not a URL such as `https://mcp.example.com/mcp`; check its host and port",
+    ],
+    ["upstream: { url: $BACKEND }", "write `${env:BACKEND}` to read an environment variable"],
+    ["upstream: { url: '${env:BACKEND}' }", "is not set; set it, or write `${env:BACKEND:-default}`"],
+    ["upstream: { command: npx, args: -y x }", "expected a list, found a string; put its entries in `[` and `]`"],
+    ['upstream: { demo: "true" }', "expected `true`; leave out the quotes"],
+    ["record: yes", "expected `true` or `false` or an object, found a string; write `true`"],
+    ["admin: off", "expected an object with `host` and `port`, or `false`; write `false`"],
+    ["listen: { allowAnonymous: no }", "expected `true` or `false`, found a string; write `false`"],
+    ["limits: { bodyBytes: 10MB }", "expected a number, found a string; write 10485760"],
+    ["limits: { bodyBytes: 512 KiB }", "expected a number, found a string; write 524288"],
+    ["limits: { bodyBytes: 10_000_000 }", "expected a number, found a string; write 10000000"],
+    ["rates: { principal: { perSecond: 0 } }", "must be more than 0"],
+    ["upstream: { url: http://host/mcp, args: [x] }", "unknown key `args`; it goes with `command`, not with `url`"],
+    ["upstream: { command: x, headers: {} }", "unknown key `headers`; it goes with `url`, not with `command`"],
+    ["upstream: { command: [npx, x] }", "expected a string, found a list; put all but the program in `args`"],
+    ["upstream: { url: http://host/mcp, transport: http }", "did you mean `streamable-http`?"],
+    ["log: { level: warning }", "did you mean `warn`?"],
+    ["upstreams: { a: { demo: true } }", "unknown key `upstreams`; it belongs in `routes.NAME`"],
+    [
+      "routes: { a: { upstreams: { b: { demo: true, tools: [x] } } } }",
+      "expected an object with `allow`, found a list",
+    ],
+    ["routes: { a: { path: /x, upstream: { demo: true } } }", "unknown key `path`; this route is served at `/a/mcp`"],
+    ["upstream: { <<: { demo: true } }", "unknown key `<<`; merge keys are not part of YAML 1.2"],
+    ["otel: { endpoint: x }", "unknown key `otel`; spans are set up by environment variables"],
+    ["metrics: true", "unknown key `metrics`; they are always there"],
+    ["listen:\n  port:8484", "found a string; write a space after the colon"],
+    ["listen: { host: 127.0.0.1:8484 }", "is not a host name or IP address"],
+    ["listen: { \u00A0port: 1 }", "contains a no-break space or another unusual character"],
+    ["listen: { host: \u201Clocalhost\u201D }", "is not a host name or IP address"],
+    [
+      "admin: { signIn: { issuer: https://x, clientId: x, roles: { admin: [ops] } } }",
+      "unknown key `admin`; expected `viewer`",
+    ],
+    ["auth: { authenticators: { a: { jwt: { issuer: https://x/.well-known/openid } } } }", "is the URL of metadata"],
+    ["record: { postgres: localhost/x }", "must begin with postgres:// or postgresql://"],
+  ])("%s", async (text, message) => {
+    const result = await loadConfig({ text, env: {}, readFile: async () => Promise.resolve("") });
+    const found = result.ok ? [] : result.problems.map((problem) => problem.message);
+    expect(found.join("\n")).toContain(message);
+    // A key that is only misspelt is not also missing.
+    expect(found.filter((other) => other.includes("is missing"))).toEqual([]);
+  });
+});

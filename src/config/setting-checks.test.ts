@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+
+import { formatProblem } from "./issues.ts";
+import { alternativesOf, configJsonSchema, type JsonSchema } from "./json-schema.ts";
+import { loadConfig } from "./load.ts";
+import { durationKeys } from "./setting-checks.ts";
+
+const hash = "sha256:JjRz9ybwnrYkeV1GJ_9pO1aArGzlw7PG7jPmvyoaFdw";
+const demo = "upstream: { demo: true }";
+const keysOf = (keys: string): string => `${demo}\nauth: { authenticators: { a: { apiKeys: { keys: ${keys} } } } }`;
+
+async function findingsOf(text: string): Promise<readonly string[]> {
+  const result = await loadConfig({ text, format: "yaml", env: {}, readFile: () => Promise.resolve("") });
+  const found = result.ok ? result.warnings : result.problems;
+  return found.map((problem) =>
+    `${result.ok ? "warning" : "problem"} ${formatProblem(problem)}`.replace(/ \d+:\d+ /u, " "),
+  );
+}
+
+describe("settings that cannot do what they say", () => {
+  it.each<[text: string, finding: string]>([
+    [
+      keysOf(`{ ann: { hash: "${hash}" }, bob: { hash: "${hash}" } }`),
+      "problem auth.authenticators.a.apiKeys.keys.bob.hash: is also the hash of `ann`; give each owner a key: `headgate key`",
+    ],
+    [
+      keysOf(`{ ann: { hash: "${hash}", expires: 2020-01-01T00:00:00Z } }`),
+      "warning auth.authenticators.a.apiKeys.keys.ann.expires: is in the past: the key is refused",
+    ],
+    [
+      keysOf("{}"),
+      "warning auth.authenticators.a.apiKeys.keys: has no keys, so nobody can call with one; `headgate key` makes one",
+    ],
+    [
+      `${demo}\nrecord: { retention: { routes: { defualt: 1d } } }`,
+      "warning record.retention.routes: no route `defualt`; did you mean `default`?",
+    ],
+    [
+      `${demo}\nrates: { methods: { tool/call: { perSecond: 1 } } }`,
+      "warning rates.methods: MCP has no method `tool/call`; did you mean `tools/call`?",
+    ],
+    [
+      "routes: { a: { upstream: { demo: true }, rates: { methods: { tools/run: { perSecond: 1 } } } } }",
+      "warning routes.a.rates.methods: MCP has no method `tools/run`",
+    ],
+    [
+      'upstream: { url: "http://localhost:8484/mcp" }',
+      "problem upstream.url: is this route itself; give the URL of the server, or another `listen.port`",
+    ],
+    [
+      'routes: { a: { upstreams: { b: { url: "http://127.0.0.1:8484/a/mcp" } } } }',
+      "problem routes.a.upstreams.b.url: is this route itself; give the URL of the server, or another `listen.port`",
+    ],
+    [
+      `${demo}\nlisten: { publicUrl: https://mcp.example.com/mcp }`,
+      "warning listen.publicUrl: paths of endpoints follow it: clients would connect to https://mcp.example.com/mcp/mcp; leave out `/mcp`",
+    ],
+    [
+      `${demo}\ntimeouts: { tool: 30 }`,
+      "warning timeouts.tool: is 30ms, as it has no unit; write `30ms`, or `30s` for seconds",
+    ],
+    [
+      `${demo}\nrecord: { retention: { maxAge: 30 } }`,
+      "warning record.retention.maxAge: is 30ms, as it has no unit; write `30ms`, or `30s` for seconds",
+    ],
+    [
+      `${demo}\nrecord: { file: ~/a.sqlite }`,
+      "problem record.file: no shell replaces `~` here; write `${env:HOME}/a.sqlite`",
+    ],
+    [
+      "upstream: { command: node, args: [~/a.js] }",
+      "warning upstream.args[0]: no shell replaces `~` here; write `${env:HOME}/a.js`",
+    ],
+    [
+      "mcpServers: { Files: { command: node, env: { DATA: ~/a } } }",
+      "warning mcpServers.Files.env.DATA: no shell replaces `~` here; write `${env:HOME}/a`",
+    ],
+    [
+      String.raw`upstream: { command: "C:\node\node.exe" }`,
+      "problem upstream.command: contains a control character; in double quotes `\\` begins an escape such as `\\n`: use single quotes",
+    ],
+  ])("are reported: %s", async (text, finding) => {
+    expect(await findingsOf(text)).toContain(finding);
+  });
+
+  it.each<[text: string]>([
+    [keysOf(`{ ann: { hash: "${hash}", expires: 2999-01-01T00:00:00Z } }`)],
+    [`${demo}\nrecord: { retention: { routes: { default: 1d } } }`],
+    [
+      "routes: { a: { upstreams: { b: { demo: true } }, views: { v: { tools: ['*'] } } } }\nrecord: { retention: { routes: { a/v: 1d } } }",
+    ],
+    [`${demo}\nrates: { methods: { tools/*: { perSecond: 1 }, acme/run: { perSecond: 1 } } }`],
+    ['upstream: { url: "http://localhost:8484/other/mcp" }'],
+    ['listen: { port: 9000 }\nupstream: { url: "http://localhost:8484/mcp" }'],
+    [`${demo}\nlisten: { publicUrl: https://example.com/tools }`],
+    [`${demo}\ntimeouts: { tool: 30000, quick: 250ms }\nshutdown: { readinessDelay: 0 }`],
+    ['upstream: { command: node, args: ["-e", "a\\nb"], env: { command: "a\\nb" } }'],
+  ])("are not seen where there are none: %s", async (text) => {
+    expect(await findingsOf(text)).toEqual([]);
+  });
+});
+
+describe("the names of durations", () => {
+  it("are those of the schema", () => {
+    const found = new Set<string>();
+    const visit = (schema: JsonSchema, holder: string, key: string): void => {
+      for (const { title, properties = {}, additionalProperties, items } of alternativesOf(schema)) {
+        if (title === "duration") found.add(key === "*" ? `${holder}.*` : key);
+        for (const [name, inner] of Object.entries(properties)) visit(inner, key, name);
+        if (typeof additionalProperties === "object") visit(additionalProperties, key, "*");
+        if (items !== undefined) visit(items, key, "[]");
+      }
+    };
+    visit(configJsonSchema(), "", "");
+    expect([...durationKeys].toSorted()).toEqual([...found].toSorted());
+  });
+});

@@ -5,7 +5,9 @@ import { defineConfig } from "vitest/config";
 
 // Time limits find tests that hang. They say nothing about speed, so that tests also pass on a busy machine; a test of its
 // own accord sets only longer ones (test/house/time-limits.test.ts).
-const unitLimits = { testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 30_000 } } };
+// The message of a failure has whole values: it may be all that is left of a run elsewhere.
+const chaiConfig = { truncateThreshold: 1000 };
+const unitLimits = { chaiConfig, testTimeout: 60_000, hookTimeout: 60_000, expect: { poll: { timeout: 30_000 } } };
 const e2eLimits = { ...unitLimits, testTimeout: 120_000, hookTimeout: 120_000 };
 
 export default defineConfig({

@@ -37,6 +37,7 @@ export async function openListeners(
   await cluster.start(peerListener(config, router.handlePeer, context), context.registry);
   const main = await openMainListener(config, router.handle, context, {
     isShared: worker !== undefined,
+    hasPeers: worker === undefined && config.cluster !== undefined,
     passedSocket: deps.passedSocket,
   });
   opened.push(main);
@@ -100,7 +101,7 @@ function openMainListener(
   { listen, limits, timeouts }: Config,
   handle: RequestListener,
   context: GatewayContext,
-  socket: Pick<HttpListenOptions, "isShared" | "passedSocket">,
+  socket: Pick<HttpListenOptions, "isShared" | "hasPeers" | "passedSocket">,
 ): Promise<HttpListener> {
   const { tls, unixSocket, socketMode, host, port } = listen;
   return createHttpListener(

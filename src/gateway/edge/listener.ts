@@ -23,6 +23,8 @@ export interface HttpListenOptions {
   readonly passedSocket?: number | undefined;
   /** Whether other workers of this gateway listen there too. */
   readonly isShared?: boolean;
+  /** Whether other gateways answer what a load balancer cannot send here any more. */
+  readonly hasPeers?: boolean;
   /** File mode of the Unix socket, in octal digits. */
   readonly socketMode?: string;
   readonly tls?:
@@ -59,8 +61,11 @@ export interface HttpListener {
   readonly outlivesProcess: boolean;
   /** From now on, every response is the last one on its connection. */
   endKeepAlive(): void;
-  /** Refuses new connections. Resolves when everything sent before has been read. */
-  stop(): Promise<void>;
+  /**
+   * Refuses new connections. Resolves when everything sent before has been read, and the requests that open connections are
+   * for; those are waited for no longer than `graceMs`.
+   */
+  stop(graceMs: number): Promise<void>;
   /** Closes all connections. */
   close(): Promise<void>;
 }
@@ -70,6 +75,18 @@ const keepAliveTimeout = 75_000;
 
 /** How long a request that was sent on an open connection may be on its way. */
 const lingerMs = 50;
+
+/**
+ * The same where others take over: a load balancer sends on idle connections as long as there are any, and only then learns
+ * that new ones are refused. One that it chooses while it is being closed fails its request.
+ */
+const takeOverMs = 1000;
+
+/** How long a new connection may be without a request: a busy load balancer connects some time before it writes. */
+const firstRequestMs = 2000;
+
+/** How often connections are looked at while requests on them are awaited. */
+const pollMs = 10;
 
 /** How long a quiet turn is waited for. */
 const quietMs = 2000;
@@ -82,6 +99,9 @@ async function quietTurn(): Promise<void> {
   const until = performance.now() + quietMs;
   let before: number;
   do {
+    // Sleeps first: the scheduler interrupts a process that has just woken up less often, and what comes while it is
+    // interrupted is not seen here.
+    await delay(1);
     before = performance.nodeTiming.uvMetricsInfo.events;
     await nextTurn();
   } while (performance.nodeTiming.uvMetricsInfo.events !== before && performance.now() < until);
@@ -96,8 +116,19 @@ type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
-  const { tls, unixSocket, socketMode = "0600", host, port, isShared = false, passedSocket } = options;
+  const {
+    tls,
+    unixSocket,
+    socketMode = "0600",
+    host,
+    port,
+    isShared = false,
+    hasPeers = false,
+    passedSocket,
+  } = options;
   let isEnding = false;
+  const connections = new Set<AnsweringSocket>();
+  const idleMs = hasPeers || passedSocket !== undefined ? takeOverMs : lingerMs;
   class ListenerResponse extends nodeHttp.ServerResponse {
     override writeHead(status: number, text?: string | HeadFields, fields?: HeadFields): this {
       if (isEnding) this.shouldKeepAlive = false;
@@ -118,6 +149,10 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     tls === undefined
       ? nodeHttp.createServer(common, handler)
       : createHttpsServer({ ...common, ...readCertificate(tls) }, handler);
+  server.on(tls === undefined ? "connection" : "secureConnection", (socket: AnsweringSocket) => {
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+  });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // Both kinds of server have sockets of the network here.
     refuseUnreadable(error, socket as AnsweringSocket, options.onRefused);
@@ -155,13 +190,14 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     endKeepAlive: () => {
       isEnding = true;
     },
-    stop: async () => {
+    stop: async (graceMs) => {
       stopWatching?.();
       // A connection that is not accepted yet breaks under its request.
       await quietTurn();
       // Not the method of HTTP servers, which closes connections under requests that are on their way.
       NetServer.prototype.close.call(server);
       await delay(lingerMs);
+      await untilTaken(connections, Math.min(graceMs, idleMs), Math.min(graceMs, firstRequestMs));
       await quietTurn();
       server.closeIdleConnections();
     },
@@ -181,6 +217,17 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
 /** A socket with Node's own note of the response that is being written on it. */
 interface AnsweringSocket extends Socket {
   readonly _httpMessage?: ServerResponse | null;
+}
+
+/**
+ * Waits until every connection has the last request that it will have: new ones their first, and those between two requests
+ * one more, which closes them when it is answered.
+ */
+async function untilTaken(connections: ReadonlySet<AnsweringSocket>, idleMs: number, firstMs: number): Promise<void> {
+  const started = performance.now();
+  const isAwaited = ({ _httpMessage, bytesRead }: AnsweringSocket): boolean =>
+    (_httpMessage ?? undefined) === undefined && performance.now() - started < (bytesRead === 0 ? firstMs : idleMs);
+  while ([...connections].some(isAwaited)) await delay(pollMs);
 }
 
 const unreadable: Readonly<Record<string, readonly [status: number, text: string]>> = {

@@ -37,12 +37,13 @@ export async function endWork(
 ): Promise<void> {
   if (listener !== undefined && readinessDelay > 0) await sleep(readinessDelay, setTimer);
   // The next process serves what comes from here on.
-  if (listener?.outlivesProcess === true) await listener.stop();
+  if (listener?.outlivesProcess === true) await listener.stop(grace);
   openWork.close();
   const until = clock.now() + grace;
+  const left = (): number => Math.max(0, until - clock.now());
   await settlesWithin(openWork.whenIdle(), grace, setTimer);
-  if (listener?.outlivesProcess === false) await listener.stop();
-  await settlesWithin(handedOver.whenIdle(), Math.max(0, until - clock.now()), setTimer);
+  if (listener?.outlivesProcess === false) await listener.stop(left());
+  await settlesWithin(handedOver.whenIdle(), left(), setTimer);
   openWork.cancel();
   // Cancelled exchanges write their own answers, and are recorded as cancelled.
   await nextTurn();

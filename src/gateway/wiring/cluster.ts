@@ -45,8 +45,8 @@ export interface PeerListener {
   readonly address: string;
   /** From now on, every response is the last one on its connection. */
   endKeepAlive(): void;
-  /** Refuses new connections. Resolves when what had been sent by then has been read. */
-  stop(): Promise<void>;
+  /** Refuses new connections. Resolves when what was sent has been read; requests not sent yet are awaited for `graceMs`. */
+  stop(graceMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -201,7 +201,7 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
       await Promise.all([follow(endings.tellMissed()), follow(tasks.tellMissed())]);
       await store?.close();
       // Those that have not read yet that this gateway has gone are refused, and ask another one.
-      await listener?.stop();
+      await listener?.stop(0);
       await listener?.close();
       agent?.destroy();
     },

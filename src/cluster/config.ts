@@ -1,5 +1,6 @@
 import * as z from "zod";
 
+import { duration } from "../lib/duration.ts";
 import { minSealSecretBytes } from "../lib/keys/sealing.ts";
 
 const secret = z
@@ -13,6 +14,9 @@ const redisUrl = z
   .string()
   .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
   .meta({ writeOnly: true });
+
+/** Leases are renewed every second and last for 15. */
+const longestCommandMs = 5000;
 
 /** The `state` part of the configuration. */
 export const stateConfig = z.strictObject({
@@ -52,6 +56,12 @@ export const stateConfig = z.strictObject({
     .meta({ writeOnly: true })
     .optional()
     .describe("URL of a PostgreSQL database to use instead of `redis`; needs the package `pg`."),
+  timeout: duration
+    .refine((milliseconds) => milliseconds <= longestCommandMs, { error: "must be at most 5s" })
+    .prefault("250ms")
+    .describe(
+      "Time limit for one command. A store that takes longer counts as unavailable: calls that need it are refused or served without it.",
+    ),
   required: z
     .boolean()
     .default(true)

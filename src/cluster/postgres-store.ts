@@ -4,7 +4,7 @@ import type { Pool } from "pg";
 import { GatewayError } from "../errors.ts";
 import { createPeerList } from "./peer-list.ts";
 import { openTask, sealTask, type SharedStore, type SharedStoreOptions } from "./shared-store.ts";
-import { commandMs, connectMs, createStoreAccess, leaseMs } from "./store-access.ts";
+import { connectMs, createStoreAccess, leaseMs } from "./store-access.ts";
 
 export interface SharedPostgresOptions extends SharedStoreOptions {
   /** Connection string. */
@@ -103,7 +103,7 @@ export function openSharedPostgres(options: SharedPostgresOptions): SharedStore 
       connectionString: options.url,
       max: 4,
       connectionTimeoutMillis: connectMs,
-      query_timeout: commandMs,
+      query_timeout: options.commandMs,
     });
     // The pool replaces an idle connection that breaks; the next command shows whether the store is unavailable.
     pool.on("error", () => {});

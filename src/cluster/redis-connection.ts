@@ -16,6 +16,7 @@ export interface RedisAddress {
 
 export interface RedisConnectionDeps {
   readonly setTimer: SetTimer;
+  readonly commandMs: number;
   readonly access: Pick<StoreAccess, "lost" | "report">;
   /** The channel of notices. */
   readonly channel: string;
@@ -42,7 +43,7 @@ const maxReconnectMs = 2000;
 
 /** Creates the connections; nothing is connected before `open`. */
 export function createRedisConnection({ url, sentinel }: RedisAddress, deps: RedisConnectionDeps): RedisConnection {
-  const { access, setTimer, channel, onNotice, onReconnected } = deps;
+  const { access, setTimer, commandMs, channel, onNotice, onReconnected } = deps;
   const clients: RedisClientType[] = [];
   let createClient: typeof CreateClient | undefined;
   let connections = 0;
@@ -52,8 +53,8 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
   async function connectTo(create: typeof CreateClient, address: string): Promise<void> {
     close();
     connectedTo = address;
-    const client = newClient(create, address, access.lost);
-    const subscriber = newClient(create, address, () => {});
+    const client = newClient(create, address, commandMs, access.lost);
+    const subscriber = newClient(create, address, commandMs, () => {});
     clients.push(client, subscriber);
     subscriber.on("ready", () => {
       if (connections++ > 0) onReconnected();
@@ -73,7 +74,7 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
 
   async function followPrimary(): Promise<void> {
     if (sentinel === undefined || createClient === undefined || !mayHaveMoved) return;
-    const address = await access.report(findPrimary(createClient, sentinel, url));
+    const address = await access.report(findPrimary(createClient, sentinel, url, commandMs));
     if (address !== connectedTo) await connectTo(createClient, address);
     mayHaveMoved = false;
   }
@@ -105,9 +106,14 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
   };
 }
 
-function newClient(createClient: typeof CreateClient, url: string, onError: (reason: string) => void): RedisClientType {
+function newClient(
+  createClient: typeof CreateClient,
+  url: string,
+  commandMs: number,
+  onError: (reason: string) => void,
+): RedisClientType {
   const client: RedisClientType = createClient({
-    ...clientOptions(url),
+    ...clientOptions(url, commandMs),
     socket: {
       connectTimeout: connectMs,
       // Jitter, so that not all gateways reconnect to a restarted store at the same moment.

@@ -66,6 +66,7 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
   const access = createStoreAccess(options);
   const connection = createRedisConnection(options, {
     setTimer: options.setTimer,
+    commandMs: options.commandMs,
     access,
     channel: keys.notices,
     onNotice: (id) => {

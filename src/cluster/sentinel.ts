@@ -1,6 +1,6 @@
 import type { createClient as CreateClient } from "@redis/client";
 
-import { commandMs, connectMs } from "./store-access.ts";
+import { connectMs } from "./store-access.ts";
 
 /** Redis Sentinel: servers that know which Redis server is the primary. */
 export interface SentinelOptions {
@@ -10,7 +10,7 @@ export interface SentinelOptions {
 }
 
 /** Options of all our clients: commands fail instead of queueing while there is no connection. */
-export function clientOptions(url: string) {
+export function clientOptions(url: string, commandMs: number) {
   return {
     url: url.replace(/^valkey/u, "redis"),
     disableOfflineQueue: true,
@@ -27,8 +27,11 @@ export async function findPrimary(
   createClient: typeof CreateClient,
   { name, urls }: SentinelOptions,
   url: string,
+  commandMs: number,
 ): Promise<string> {
-  const [host, port] = await Promise.any(urls.map(async (sentinel) => askSentinel(createClient, sentinel, name)));
+  const [host, port] = await Promise.any(
+    urls.map(async (sentinel) => askSentinel(createClient, sentinel, name, commandMs)),
+  );
   const primary = new URL(url);
   primary.hostname = host.includes(":") ? `[${host}]` : host;
   primary.port = port;
@@ -39,9 +42,10 @@ async function askSentinel(
   createClient: typeof CreateClient,
   url: string,
   name: string,
+  commandMs: number,
 ): Promise<readonly [host: string, port: string]> {
   const client = createClient({
-    ...clientOptions(url),
+    ...clientOptions(url, commandMs),
     // Sentinels before 7.2 do not know the newer protocol.
     RESP: 2,
     socket: { connectTimeout: connectMs, reconnectStrategy: false },

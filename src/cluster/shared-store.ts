@@ -14,6 +14,8 @@ export interface SharedStoreOptions {
   readonly advertise: string | undefined;
   /** Digest of the configuration as of now. */
   readonly configDigest: () => string;
+  /** A command that takes longer has failed: calls wait for some of them. */
+  readonly commandMs: number;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly events: SharedStoreEvents;

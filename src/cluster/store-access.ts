@@ -8,8 +8,6 @@ import type { SharedStoreEvents } from "./shared-store.ts";
 export const leaseMs = 15_000;
 /** How often the lease is renewed and the list of peers is read. */
 const pollMs = 1000;
-/** A command that takes longer has failed: calls wait for some of them. */
-export const commandMs = 250;
 /** How long a connection may take. */
 export const connectMs = 2000;
 /** How long a start waits for the first answer; loading the client takes a part of it. */
@@ -17,10 +15,7 @@ const readyMs = 10_000;
 
 /** How a store is asked, whatever it runs on. */
 export interface StoreAccess {
-  /**
-   * Runs a command; fails immediately while the store is unavailable, and after a quarter of a second without an
-   * answer.
-   */
+  /** Runs a command; fails immediately while the store is unavailable, and when the answer takes too long. */
   run<Result>(command: () => Promise<Result>): Promise<Result>;
   /** Waits for something that the store needs; its failure counts as the store's failure. */
   report<Result>(work: Promise<Result>): Promise<Result>;
@@ -37,9 +32,10 @@ export interface StoreAccess {
 export function createStoreAccess(deps: {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  readonly commandMs: number;
   readonly events: Pick<SharedStoreEvents, "changed">;
 }): StoreAccess {
-  const { clock, setTimer, events } = deps;
+  const { clock, setTimer, commandMs, events } = deps;
   const breaker = createStoreBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
   const answered = Promise.withResolvers<void>();
   answered.promise.catch(() => {});

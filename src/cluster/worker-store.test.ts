@@ -52,6 +52,7 @@ function bench() {
       advertise: `http://${node}`,
       clock,
       configDigest: () => "",
+      commandMs: 250,
       setTimer: () => () => {},
       events,
     });

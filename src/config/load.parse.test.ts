@@ -76,7 +76,7 @@ describe("a configuration", () => {
       rates: { methods: {} },
       cors: { origins: [] },
       sessions: { idleTimeout: 3_600_000, maxAge: 86_400_000 },
-      state: { required: true },
+      state: { required: true, timeout: 250 },
       timeouts: {
         body: 60_000,
         connect: 10_000,

@@ -83,6 +83,7 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
       seal: ownSeal,
       advertise,
       configDigest: () => "same",
+      commandMs: 5000,
       clock: systemClock,
       setTimer: systemTimer,
       events: {

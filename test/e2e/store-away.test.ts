@@ -206,6 +206,7 @@ describe("a store that is emptied while a gateway reads it", () => {
         seal,
         advertise: `http://${node}.example`,
         configDigest: () => "same",
+        commandMs: 5000,
         clock: systemClock,
         setTimer: systemTimer,
         events: { sessionEnded: () => {}, reconnected: () => {}, changed: () => {}, leaseLost: () => {}, peersRead },
@@ -269,7 +270,7 @@ describe("a store that is slow", () => {
   it("delays no call for longer than a command may take, and counts as away", async () => {
     await using proxy = await startTcpProxy(Number(new URL(redis.url).port));
     const { redis: state } = ownState(proxy.port);
-    await using pair = await openPair({ redis: state }, { upstream: web });
+    await using pair = await openPair({ redis: state, timeout: "250ms" }, { upstream: web });
     const session = await openSession(pair.one.url);
     proxy.delayMs = 1000;
     // Four lookups fail, the later ones without waiting for an answer.

@@ -15,7 +15,7 @@ export function createTestContext(): GatewayContext {
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },
-    state: openState({ required: true }, { log, clock: systemClock }),
+    state: openState({ required: true, timeout: 250 }, { log, clock: systemClock }),
     log,
   });
 }

@@ -76,14 +76,15 @@ export interface GatewayCluster {
   close(): Promise<void>;
 }
 
+const noPeers: ReadonlyMap<string, Peer> = new Map();
+
 /** Prepares what is shared, as configured; nothing is connected before `start`. */
 export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster {
   const { state, cluster, sessions } = config;
   const { node, log, clock } = deps;
-  const { redis, postgres, required } = state;
+  const { redis, postgres, required, timeout: commandMs } = state;
   const local = deps.worker?.store;
   const isShared = redis !== undefined || postgres !== undefined || local !== undefined;
-  const noPeers: ReadonlyMap<string, Peer> = new Map();
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
   let agent: HttpAgent | undefined;
@@ -156,6 +157,7 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
         seal,
         advertise: cluster?.advertise ?? listener?.address,
         configDigest: digest.read,
+        commandMs,
         clock,
         setTimer: deps.setTimer,
         events: {

@@ -11,6 +11,8 @@ import { freePort } from "./free-port.ts";
 export interface RunningNginx extends AsyncDisposable {
   /** Where it listens, without a path. */
   readonly origin: string;
+  /** What it has said: why requests failed. */
+  readonly output: () => string;
 }
 
 const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) => existsSync(path));
@@ -78,6 +80,7 @@ http {
   }
   return {
     origin: `${isTls ? "https" : "http"}://127.0.0.1:${port}`,
+    output: () => running.output(),
     [Symbol.asyncDispose]: async () => {
       await running.stop();
       rmSync(folder, { recursive: true, force: true });

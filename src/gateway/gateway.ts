@@ -193,7 +193,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       sseMessages: sse.messages,
       extra: options.adminOnSamePort === true ? adminPathsOn(admin, worker) : () => undefined,
       receiving: createConcurrency(concurrency),
-      isShuttingDown: () => closing !== undefined,
+      endsConnections: () => closing !== undefined && listeners.length === 0,
     },
     routingTable(),
   );

@@ -59,7 +59,7 @@ export interface HttpListener {
   readonly address: string;
   /** Whether connections that come after `stop` wait for the process after this one. */
   readonly outlivesProcess: boolean;
-  /** From now on, every response is the last one on its connection. */
+  /** From now on, every response is the last one on its connection; with peers, from the moment new connections are refused. */
   endKeepAlive(): void;
   /**
    * Refuses new connections. Resolves when everything sent before has been read, and the requests that open connections are
@@ -87,6 +87,13 @@ const firstRequestMs = 2000;
 
 /** How often connections are looked at while requests on them are awaited. */
 const pollMs = 10;
+
+/**
+ * How long no connection may have come before the socket is closed where others take over, and how long that is waited for. A
+ * connection that is established while the socket is being closed is reset, and on a busy machine that takes milliseconds.
+ */
+const settledMs = 500;
+const settlingMs = 3000;
 
 /** How long a quiet turn is waited for. */
 const quietMs = 2000;
@@ -127,6 +134,7 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     passedSocket,
   } = options;
   let isEnding = false;
+  let accepted = 0;
   const connections = new Set<AnsweringSocket>();
   const idleMs = hasPeers || passedSocket !== undefined ? takeOverMs : lingerMs;
   class ListenerResponse extends nodeHttp.ServerResponse {
@@ -150,6 +158,7 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
       ? nodeHttp.createServer(common, handler)
       : createHttpsServer({ ...common, ...readCertificate(tls) }, handler);
   server.on(tls === undefined ? "connection" : "secureConnection", (socket: AnsweringSocket) => {
+    accepted++;
     connections.add(socket);
     socket.once("close", () => connections.delete(socket));
   });
@@ -188,14 +197,17 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     address: addressOf(server, options),
     outlivesProcess: passedSocket !== undefined,
     endKeepAlive: () => {
-      isEnding = true;
+      // A load balancer whose connections are ended connects for each request, also while the socket is being closed.
+      isEnding = !hasPeers;
     },
     stop: async (graceMs) => {
       stopWatching?.();
+      if (hasPeers) await untilSettled(() => accepted, Math.min(graceMs, settlingMs));
       // A connection that is not accepted yet breaks under its request.
       await quietTurn();
       // Not the method of HTTP servers, which closes connections under requests that are on their way.
       NetServer.prototype.close.call(server);
+      isEnding = true;
       await delay(lingerMs);
       await untilTaken(connections, Math.min(graceMs, idleMs), Math.min(graceMs, firstRequestMs));
       await quietTurn();
@@ -217,6 +229,19 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
 /** A socket with Node's own note of the response that is being written on it. */
 interface AnsweringSocket extends Socket {
   readonly _httpMessage?: ServerResponse | null;
+}
+
+/** Waits until a count has stood still for a while, at most as long as is given. */
+async function untilSettled(count: () => number, limitMs: number): Promise<void> {
+  const until = performance.now() + limitMs;
+  let last = count();
+  let since = performance.now();
+  while (performance.now() < Math.min(until, since + settledMs)) {
+    await delay(pollMs);
+    if (count() === last) continue;
+    last = count();
+    since = performance.now();
+  }
 }
 
 /**

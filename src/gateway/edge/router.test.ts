@@ -98,7 +98,7 @@ beforeEach(() => {
           received.push(`leave ${caller}`);
         },
       },
-      isShuttingDown: () => gateway.openWork.isClosed,
+      endsConnections: () => gateway.openWork.isClosed,
     },
     tableOf(),
   );

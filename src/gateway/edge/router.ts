@@ -60,8 +60,8 @@ export interface HttpRouterDeps {
   readonly extra: (path: string) => RequestListener | undefined;
   /** Counts bodies that are being received; running requests are counted by their route. */
   readonly receiving: Concurrency;
-  /** Whether responses are the last ones on their connection. */
-  readonly isShuttingDown: () => boolean;
+  /** Whether responses are the last ones on their connection: at a shutdown, behind a listener that does not decide it. */
+  readonly endsConnections: () => boolean;
 }
 
 interface RouteEndpoint {
@@ -93,7 +93,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   const checkPeer = cluster === undefined ? undefined : createPeerCheck(cluster, clock.wall);
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
-    if (deps.isShuttingDown()) response.shouldKeepAlive = false;
+    if (deps.endsConnections()) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? "/");
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;

@@ -14,6 +14,7 @@ const expected: readonly (readonly [ErrorCode, number | undefined, number | unde
     ["method_not_found", 200, 404, -32601, false],
     ["invalid_params", 200, 400, -32602, false],
     ["bad_request", 400, undefined, -32000, false],
+    ["tls_failed", undefined, undefined, undefined, false],
     ["host_not_allowed", 403, undefined, -32000, false],
     ["origin_not_allowed", 403, undefined, -32000, false],
     ["method_not_allowed", 405, undefined, -32000, false],

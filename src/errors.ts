@@ -67,6 +67,12 @@ const rows = {
     description:
       "The HTTP request is malformed, took too long to arrive, or is ambiguous, for example by several Host headers.",
   },
+  tls_failed: {
+    http: undefined,
+    jsonrpc: undefined,
+    description:
+      "The TLS handshake failed, for example because the client has no certificate, or does not trust the gateway's.",
+  },
   host_not_allowed: {
     http: 403,
     jsonrpc: -32000,

@@ -124,9 +124,9 @@ function openMainListener(
   );
 }
 
-/** Notes requests that Node refused before they reached a handler. */
+/** Notes requests that never reached a handler. */
 function refusalOf({ noteRefusal }: GatewayContext): (refused: UnreadableRequest) => void {
-  return ({ status, reason, peer }) => {
+  return ({ code, status, reason, peer }) => {
     const transport = {
       type: "http",
       method: "",
@@ -134,7 +134,6 @@ function refusalOf({ noteRefusal }: GatewayContext): (refused: UnreadableRequest
       headers: {},
       ...(peer === undefined ? {} : { peer }),
     } as const;
-    const code = status === 413 || status === 431 ? "too_large" : "bad_request";
     noteRefusal({ route: undefined, code, status, reason, transport });
   };
 }
@@ -153,7 +152,11 @@ function peerListener(
     if (cluster === undefined) return undefined;
     const { listen, tls } = cluster;
     // The client's headers and, sealed, what is known of the caller.
-    const bounds = { headerBytes: 4 * limits.headerBytes, bodyMs: timeouts.body };
+    const bounds = {
+      headerBytes: 4 * limits.headerBytes,
+      bodyMs: timeouts.body,
+      onRefused: refusalOf(context),
+    };
     const onCertificate = (problem: string | undefined): void => {
       if (problem === undefined) onRenewed();
       logCertificate(context, problem);

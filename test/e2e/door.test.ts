@@ -1,10 +1,13 @@
 import { connect } from "node:net";
 import { text as readText } from "node:stream/consumers";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
 
 import { describe, expect, it } from "vitest";
 
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
 import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { createCertificate } from "../support/certificate.ts";
+import { createAuthority } from "../support/client-certificates.ts";
 import { startProcess } from "../support/process.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
 import { handshake, openSession, toolCall } from "../support/legacy-session.ts";
@@ -35,9 +38,9 @@ const refused: readonly (readonly [code: string, path: string, request: RawReque
   ],
 ];
 
-async function start(folder: Folder): Promise<RunningGateway> {
+async function start(folder: Folder, listen: object = {}): Promise<RunningGateway> {
   const config = {
-    listen: { port: 0 },
+    listen: { port: 0, ...listen },
     admin: { port: 0 },
     log: { level: "info", format: "json" },
     record: { file: folder.at("traffic.sqlite") },
@@ -65,6 +68,18 @@ async function sendBytes(origin: string, bytes: string): Promise<string> {
   return readText(socket);
 }
 
+/** Tries a TLS handshake, and waits until the other side has closed the connection. */
+async function shakeHands(options: ConnectionOptions): Promise<void> {
+  const socket = connectTls(options);
+  socket.on("error", () => {}).resume();
+  await new Promise((resolve) => socket.once("close", resolve));
+}
+
+function refusedLines(gateway: RunningGateway): Record<string, unknown>[] {
+  const lines = jsonLines<Record<string, unknown>>(gateway.process.output());
+  return lines.filter(({ msg }) => msg === "request refused");
+}
+
 describe("requests that are refused at the door", () => {
   it("[SC-064] are logged, counted and recorded, and a foreign Host is told the setting", async () => {
     using folder = temporaryFolder();
@@ -83,9 +98,7 @@ describe("requests that are refused at the door", () => {
     const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
     const metrics = (await exchange(`${admin}/metrics`)).text;
     await gateway.process.stop();
-    const lines = jsonLines<Record<string, unknown>>(gateway.process.output()).filter(
-      ({ msg }) => msg === "request refused",
-    );
+    const lines = refusedLines(gateway);
     const { output } = await headgate(
       "traffic",
       "status:refused",
@@ -137,7 +150,7 @@ describe("requests that are refused at the door", () => {
     await gateway.process.stop();
     const output = gateway.process.output();
     expect(output).not.toContain("secret-of-ann");
-    const lines = jsonLines<Record<string, unknown>>(output).filter(({ msg }) => msg === "request refused");
+    const lines = refusedLines(gateway);
     const rows = await refusedRows(folder);
     const codes = [
       "bad_request",
@@ -156,6 +169,55 @@ describe("requests that are refused at the door", () => {
     expect(rows.map(({ gatewayCode }) => gatewayCode)).toEqual(codes);
     for (const code of codes)
       expect(metrics).toMatch(new RegExp(`headgate_refusals_total\\{route="[^"]*",code="${code}"\\} [1-9]`, "u"));
+  });
+
+  it.each(["clients", "operators"])("are seen where Node would refuse them itself: %s", async (who) => {
+    using folder = temporaryFolder();
+    await using gateway = await start(folder);
+    const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
+    const place = who === "clients" ? gateway.origin : admin;
+    const end = "Connection: close\r\n\r\n";
+    const answers = [
+      await sendBytes(place, `CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n`),
+      await sendBytes(place, `GET /healthz HTTP/1.1\r\n${end}`),
+      await sendBytes(place, `GET /nothing HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n${end}`),
+    ];
+    expect(answers.map((answer) => answer.split(" ")[1])).toEqual(["405", "400", "404"]);
+    const metrics = (await exchange(`${admin}/metrics`)).text;
+    await gateway.process.stop();
+    const codes = ["method_not_allowed", "bad_request", "not_found"];
+    expect(refusedLines(gateway).map(({ code }) => code)).toEqual(codes);
+    expect((await refusedRows(folder)).map(({ gatewayCode }) => gatewayCode)).toEqual(codes);
+    for (const code of codes) expect(metrics).toContain(`headgate_refusals_total{route="",code="${code}"} 1`);
+  });
+
+  it("are seen where TLS fails, with the reason", async () => {
+    using folder = temporaryFolder();
+    using authority = createAuthority("ours");
+    using other = createAuthority("theirs");
+    using server = createCertificate("gate");
+    const { certFile, keyFile } = server;
+    await using gateway = await start(folder, { tls: { certFile, keyFile, caFile: authority.caFile } });
+    const { port } = new URL(gateway.origin);
+    const place = { host: "127.0.0.1", port: Number(port) };
+    await readText(connect(place).end("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")).catch(() => "");
+    await shakeHands({ ...place, rejectUnauthorized: false });
+    await shakeHands({ ...place, rejectUnauthorized: false, ...other.issue("robot") });
+    const old = { minVersion: "TLSv1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" } as const;
+    await shakeHands({ ...place, rejectUnauthorized: false, ...authority.issue("robot"), ...old });
+    // One who only looks whether the port is open is refused nothing.
+    await readText(connect(place).end()).catch(() => "");
+    const [, admin = ""] = await gateway.process.waitForLine(/(http:[^\s"]+)\/metrics/u);
+    const metrics = (await exchange(`${admin}/metrics`)).text;
+    await gateway.process.stop();
+    expect(refusedLines(gateway)).toMatchObject([
+      { level: "info", code: "tls_failed", reason: expect.stringContaining("plain HTTP") },
+      { level: "info", code: "tls_failed", reason: expect.stringContaining("no certificate") },
+      { level: "info", code: "tls_failed", reason: expect.stringContaining("not from a CA") },
+      { level: "info", code: "tls_failed", reason: expect.stringContaining("unsupported protocol") },
+    ]);
+    expect((await refusedRows(folder)).map(({ gatewayCode }) => gatewayCode)).toEqual(Array(4).fill("tls_failed"));
+    expect(metrics).toContain('headgate_refusals_total{route="",code="tls_failed"} 4');
   });
 
   it("are seen on an open HTTP+SSE connection", async () => {
@@ -181,8 +243,7 @@ describe("requests that are refused at the door", () => {
     const metrics = (await exchange(`${admin}/metrics`)).text;
     await gateway.process.stop();
     const codes = tried.map(([code]) => code);
-    const lines = jsonLines<Record<string, unknown>>(gateway.process.output());
-    expect(lines.filter(({ msg }) => msg === "request refused").map(({ code }) => code)).toEqual(codes);
+    expect(refusedLines(gateway).map(({ code }) => code)).toEqual(codes);
     expect((await refusedRows(folder)).map(({ gatewayCode }) => gatewayCode)).toEqual(codes);
     for (const code of codes)
       expect(metrics).toMatch(new RegExp(`headgate_refusals_total\\{route="[^"]*",code="${code}"\\} [1-9]`, "u"));

@@ -37,17 +37,17 @@ export function adminAccessRulesOf({ listen, admin }: Config): AccessRules {
   };
 }
 
-/** Why a request with several Host headers is refused. */
-export const severalHosts = "the request has several Host headers";
-
-/** Whether a request has more than one Host header, which servers read differently (RFC 9112 section 3.2). */
-export function hasSeveralHosts(rawHeaders: readonly string[]): boolean {
+/** Why the Host headers of a request are malformed; undefined if they are not (RFC 9112 section 3.2). */
+export function hostHeaderProblem({ headers, httpVersion, rawHeaders }: IncomingMessage): string | undefined {
+  if (headers.host === undefined) return httpVersion === "1.1" ? "the request has no Host header" : undefined;
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
-    if (name?.length === 4 && name.toLowerCase() === "host" && ++count > 1) return true;
+    // Servers read them differently.
+    if (name?.length === 4 && name.toLowerCase() === "host" && ++count > 1)
+      return "the request has several Host headers";
   }
-  return false;
+  return undefined;
 }
 
 /** The path before ours where a proxy serves the gateway under one. */

@@ -4,7 +4,8 @@ import { createServer as createHttpsServer, type Server as TlsServer } from "nod
 import { Server as NetServer, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
-import { GatewayError } from "../../errors.ts";
+import type { TLSSocket } from "node:tls";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { plainAddress } from "../../lib/addresses.ts";
 import { SyncBodyRequest } from "../../transports/http/request-body.ts";
 import { nodeHttp } from "../../lib/lazy-modules.ts";
@@ -40,7 +41,7 @@ export interface HttpListenOptions {
   readonly headerBytes: number;
   /** How long a client may take to send a request, from its first byte to the last of its body. */
   readonly bodyMs: number;
-  /** Called when Node refuses a request that is not HTTP, too large or too slow. */
+  /** Called for requests that no handler can take: no HTTP, too large, too slow, or without a TLS handshake. */
   readonly onRefused?: (refused: UnreadableRequest) => void;
   /** Called when a new certificate was loaded, or with the problem. */
   readonly onCertificate?: (problem: string | undefined) => void;
@@ -48,6 +49,8 @@ export interface HttpListenOptions {
 
 /** A request that never reached a handler. */
 export interface UnreadableRequest {
+  readonly code: ErrorCode;
+  /** The status of the answer; 0 where none can be given. */
   readonly status: number;
   readonly reason: string;
   readonly peer: string | undefined;
@@ -150,6 +153,8 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     headersTimeout: Math.min(headersMs, options.bodyMs),
     connectionsCheckingInterval: Math.min(checkMs, Math.ceil(options.bodyMs / 4)),
     maxHeaderSize: options.headerBytes,
+    // The handler refuses what Node would refuse without a word.
+    requireHostHeader: false,
     IncomingMessage: SyncBodyRequest,
     ServerResponse: ListenerResponse,
   };
@@ -165,6 +170,13 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // Both kinds of server have sockets of the network here.
     refuseUnreadable(error, socket as AnsweringSocket, options.onRefused);
+  });
+  // Expectations that are not known may be ignored (RFC 9110 section 10.1.1); Node would answer 417 itself.
+  server.on("checkExpectation", handler);
+  // Node would close the connection.
+  server.on("connect", (_request, socket) => {
+    const refused = { code: "method_not_allowed", status: 405, reason: "this is no proxy for CONNECT" } as const;
+    refuseSocket(socket as AnsweringSocket, refused, options.onRefused);
   });
   if (unixSocket !== undefined && !isShared && passedSocket === undefined) await removeStaleSocket(unixSocket);
   await new Promise<void>((resolve, reject) => {
@@ -229,6 +241,8 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
 /** A socket with Node's own note of the response that is being written on it. */
 interface AnsweringSocket extends Socket {
   readonly _httpMessage?: ServerResponse | null;
+  /** Only of TLS: why the client's certificate is not trusted. */
+  readonly authorizationError?: TLSSocket["authorizationError"] | null;
 }
 
 /** Waits until a count has stood still for a while, at most as long as is given. */
@@ -255,10 +269,12 @@ async function untilTaken(connections: ReadonlySet<AnsweringSocket>, idleMs: num
   while ([...connections].some(isAwaited)) await delay(pollMs);
 }
 
-const unreadable: Readonly<Record<string, readonly [status: number, text: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large"],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "Payload Too Large"],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout"],
+type Refused = Omit<UnreadableRequest, "peer">;
+
+const unreadable: Readonly<Record<string, Omit<Refused, "reason">>> = {
+  HPE_HEADER_OVERFLOW: { status: 431, code: "too_large" },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, code: "too_large" },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, code: "bad_request" },
 };
 
 /** Answers as Node does without a listener, and reports the refusal. A broken connection is not a request. */
@@ -267,16 +283,41 @@ function refuseUnreadable(
   socket: AnsweringSocket,
   told: HttpListenOptions["onRefused"],
 ): void {
+  const reason = handshakeProblem(error, socket);
+  if (reason !== undefined) {
+    told?.({ code: "tls_failed", status: 0, reason, peer: plainAddress(socket.remoteAddress) });
+    socket.destroy();
+    return;
+  }
   if (!socket.writable || error.code === "ECONNRESET") {
     socket.destroy();
     return;
   }
-  const [status, text] = unreadable[error.code ?? ""] ?? [400, "Bad Request"];
-  told?.({ status, reason: error.message, peer: plainAddress(socket.remoteAddress) });
+  const facts = unreadable[error.code ?? ""] ?? { status: 400, code: "bad_request" };
+  refuseSocket(socket, { ...facts, reason: error.message }, told);
+}
+
+/** Answers on a connection that has no response, and closes it. */
+function refuseSocket(socket: AnsweringSocket, refused: Refused, told: HttpListenOptions["onRefused"]): void {
+  told?.({ ...refused, peer: plainAddress(socket.remoteAddress) });
   // Bytes in the middle of a response would corrupt it.
   if (socket._httpMessage?.headersSent !== true)
-    socket.write(`HTTP/1.1 ${status} ${text}\r\nConnection: close\r\n\r\n`);
+    socket.write(`HTTP/1.1 ${refused.status} ${nodeHttp.STATUS_CODES[refused.status]}\r\nConnection: close\r\n\r\n`);
   socket.destroySoon();
+}
+
+/** Why a TLS handshake failed; undefined if none did, or if the client only went away. */
+function handshakeProblem(error: NodeJS.ErrnoException, socket: AnsweringSocket): string | undefined {
+  // Node closes a connection with such a certificate as if the client had gone.
+  const untrusted = socket.authorizationError ?? undefined;
+  if (error.code === "ECONNRESET" && untrusted !== undefined)
+    return `the client's certificate is not from a CA in \`tls.caFile\` (${String(untrusted)})`;
+  if (error.code === "ERR_SSL_HTTP_REQUEST") return "the client speaks plain HTTP; it must use https";
+  if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE")
+    return "the client has no certificate, which `tls.clientCertificate` requires";
+  if (!/^ERR_(?:SSL|TLS)_/u.test(error.code ?? "")) return undefined;
+  const detail: unknown = Reflect.get(error, "reason");
+  return typeof detail === "string" ? detail : error.message;
 }
 
 /** Where the kernel divides the connections of a port among processes; why not `node:cluster`: decision 14. */

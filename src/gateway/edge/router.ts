@@ -15,8 +15,7 @@ import {
   createAccessControl,
   createAnonymousCallers,
   createClientAddress,
-  hasSeveralHosts,
-  severalHosts,
+  hostHeaderProblem,
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
@@ -98,8 +97,9 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;
     const { host, origin } = request.headers;
-    if (hasSeveralHosts(request.rawHeaders)) {
-      refuseText(gateway, response, "bad_request", severalHosts);
+    const malformed = hostHeaderProblem(request);
+    if (malformed !== undefined) {
+      refuseText(gateway, response, "bad_request", malformed);
       return;
     }
     const problem = access.problem(host, origin);

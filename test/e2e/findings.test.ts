@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
@@ -7,6 +8,7 @@ import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { bin, type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { startConfigured } from "../support/configured-gateway.ts";
 import { eventually } from "../support/eventually.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
@@ -180,6 +182,23 @@ describe("what is no message", () => {
     expect(
       (await headgate("traffic", "show", raw[0]?.exchange ?? "", "-s", folder.at("traffic.sqlite"))).output,
     ).toContain("just text");
+  });
+
+  it.each(["over HTTP", "on standard streams"])("[SC-052] knows an answer twice at once as one: %s", async (how) => {
+    using folder = temporaryFolder();
+    await using http = await legacyUpstream(async (call, { id }) => {
+      if (id === undefined) return call.replyRaw(202);
+      const stream = call.stream();
+      await stream.write(`data: ${JSON.stringify(textResult(id, "done"))}\n\n`.repeat(2));
+      stream.end();
+    });
+    const file = resolve(import.meta.dirname, "../fixtures/validation-server.mjs");
+    const local = { command: process.execPath, args: [file, folder.at("received")], era: "legacy" };
+    await using gateway = await startConfigured({ upstream: how === "over HTTP" ? { url: http.url } : local });
+    const session = await openSession(gateway.url);
+    await session.post(toolCall("one", "twice"));
+    await gateway.process.waitForLine(/"diagnostic":"response\.duplicate".*"one\\" was already answered/u);
+    expect(gateway.process.output()).not.toContain("response.orphan");
   });
 
   it("[SC-007, SC-030] is recorded as invalid where a route observes; an unknown revision is warned of once", async () => {

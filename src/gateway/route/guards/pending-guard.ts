@@ -83,6 +83,21 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
     return undefined;
   }
 
+  /** Whether the request that a response names is still open. */
+  function isOpenForAnswer(exchange: Exchange): boolean {
+    const { message, direction } = exchange;
+    return message.id !== undefined && scopeOf(exchange)?.isOpen(oppositeDirection(direction), message.id.key) === true;
+  }
+
+  function settleStray(exchange: Exchange): void {
+    const { message, direction } = exchange;
+    if (message.kind !== "result" && message.kind !== "error") return;
+    // It came by another connection than the request that is still open, which waits for its own answer.
+    const own = isOpenForAnswer(exchange) ? undefined : scopeOf(exchange);
+    const scope = own ?? correlator.scope(placeOf(exchange));
+    during(exchange, () => scope.settle(direction, message));
+  }
+
   function notice(exchange: Exchange, message: NotificationMessage): void {
     const { direction, parent, tracking } = exchange;
     const own = parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
@@ -99,13 +114,9 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
       return current;
     },
     settleStray: (exchange) => {
-      const { message, direction } = exchange;
-      if (message.kind !== "result" && message.kind !== "error") return;
-      const own = scopeOf(exchange);
-      const isAnothers = message.id !== undefined && own?.isOpen(oppositeDirection(direction), message.id.key) === true;
-      // It came by another connection than the request that is still open, which waits for its own answer.
-      const scope = own === undefined || isAnothers ? correlator.scope(placeOf(exchange)) : own;
-      during(exchange, () => scope.settle(direction, message));
+      // A first answer that came with it has not been settled yet.
+      if (isOpenForAnswer(exchange)) setImmediate(settleStray, exchange);
+      else settleStray(exchange);
     },
     enter: (exchange) => {
       const { message } = exchange;

@@ -97,7 +97,13 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   return {
     ok: true,
     config: checked.config,
-    warnings: [...client.notes, ...cleaned.warnings, ...checked.warnings, ...(found?.warnings ?? [])].map(toProblem),
+    warnings: [
+      ...client.notes,
+      ...cleaned.warnings,
+      ...replaced.warnings,
+      ...checked.warnings,
+      ...(found?.warnings ?? []),
+    ].map(toProblem),
   };
 }
 
@@ -190,7 +196,7 @@ function checkConfig(
   const read = first.ok || typed === tree ? first : parseTree(typed);
   if (!read.ok) return { ok: false, problems: toFindings(read.issues, typed) };
   const { config, problems, warnings } = resolveConfig(read.written, surroundings);
-  const values = writtenFindings(typed);
+  const values = writtenFindings(typed, replaced);
   const all = [...problems, ...values.problems];
   return all.length > 0
     ? { ok: false, problems: all }

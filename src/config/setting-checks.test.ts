@@ -76,6 +76,34 @@ describe("settings that cannot do what they say", () => {
       "warning mcpServers.Files.env.DATA: no shell replaces `~` here; write `${env:HOME}/a`",
     ],
     [
+      "upstream: { command: node, args: [--root=$HOME/a] }",
+      "warning upstream.args[0]: no shell replaces `$HOME` here; write `${env:HOME}`",
+    ],
+    [
+      'upstream: { url: "https://a.example/mcp", headers: { Authorization: "Bearer $API_TOKEN" } }',
+      "warning upstream.headers.Authorization: no shell replaces `$API_TOKEN` here; write `${env:API_TOKEN}`",
+    ],
+    [
+      'upstream: { url: "https://$HOST_NAME/mcp" }',
+      "warning upstream.url: no shell replaces `$HOST_NAME` here; write `${env:HOST_NAME}`",
+    ],
+    [
+      "mcpServers: { Files: { command: node, env: { DB: $DB_URL } } }",
+      "warning mcpServers.Files.env.DB: no shell replaces `$DB_URL` here; write `${env:DB_URL}`",
+    ],
+    [
+      String.raw`upstream: { command: node, args: ['%USERPROFILE%\a'] }`,
+      "warning upstream.args[0]: no shell replaces `%USERPROFILE%` here; write `${env:USERPROFILE}`",
+    ],
+    [
+      "upstream: { command: node, cwd: $HOME/a }",
+      "problem upstream.cwd: no shell replaces `$HOME` here; write `${env:HOME}`",
+    ],
+    [
+      'upstream: { url: "https://a.example/mcp", headers: { A: "Bearer ${env:TOKEN" } }',
+      "problem upstream.headers.A: a reference is not closed; write `${env:NAME}`",
+    ],
+    [
       String.raw`upstream: { command: "C:\node\node.exe" }`,
       "problem upstream.command: contains a control character; in double quotes `\\` begins an escape such as `\\n`: use single quotes",
     ],
@@ -95,6 +123,9 @@ describe("settings that cannot do what they say", () => {
     [`${demo}\nlisten: { publicUrl: https://example.com/tools }`],
     [`${demo}\ntimeouts: { tool: 30000, quick: 250ms }\nshutdown: { readinessDelay: 0 }`],
     ['upstream: { command: node, args: ["-e", "a\\nb"], env: { command: "a\\nb" } }'],
+    ["upstream: { command: /bin/sh, args: [-c, 'exec server $HOME/a'] }"],
+    ["upstream: { command: node, env: { PASSWORD: pa$SWORD, RATE: 50%OFF%, PRICE: $5 } }"],
+    [`${demo}\npolicy: { rules: [{ allow: 'mcp.tool == "$HOME"' }] }`],
   ])("are not seen where there are none: %s", async (text) => {
     expect(await findingsOf(text)).toEqual([]);
   });

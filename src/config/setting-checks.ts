@@ -4,7 +4,7 @@ import { isLoopback, parseUrl } from "../lib/addresses.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { isInOwnNamespace, methodNames } from "../protocol/methods.ts";
 import { type Config, type RouteConfig, serversOf } from "./config.ts";
-import type { ConfigFinding, Path } from "./issues.ts";
+import { type ConfigFinding, formatPath, type Path, valueAt } from "./issues.ts";
 
 /** Settings with which callers or messages could not be told apart, or would go round in a circle. */
 export function settingProblems(config: Config): readonly ConfigFinding[] {
@@ -105,8 +105,14 @@ function doubledPath({ listen: { publicUrl } }: Config): readonly ConfigFinding[
   return [{ path: ["listen", "publicUrl"], message }];
 }
 
-/** What is wrong with single values as they are written, beyond what their schema says. */
-export function writtenFindings(tree: unknown): {
+/**
+ * What is wrong with single values as they are written, beyond what their schema says. Values at `replaced` paths come
+ * from elsewhere.
+ */
+export function writtenFindings(
+  tree: unknown,
+  replaced: ReadonlySet<string> = new Set(),
+): {
   problems: readonly ConfigFinding[];
   warnings: readonly ConfigFinding[];
 } {
@@ -115,9 +121,13 @@ export function writtenFindings(tree: unknown): {
   const visit = (value: unknown, path: Path): void => {
     if (Array.isArray(value)) for (const [index, inner] of value.entries()) visit(inner, [...path, index]);
     else if (isObject(value)) for (const [key, inner] of Object.entries(value)) visit(inner, [...path, key]);
-    else if (typeof value === "string") problems.push(...pathProblems(value, path));
     else if (typeof value === "number") warnings.push(...durationWarnings(value, path));
-    if (typeof value === "string") warnings.push(...homeWarnings(value, path));
+    else if (typeof value === "string") {
+      problems.push(...pathProblems(value, path));
+      const isReplaced = replaced.has(formatPath(path)) || (path.at(-2) === "args" && isShellCommand(tree, path));
+      const found = isReplaced ? [] : shellFindings(value, path);
+      (isPathSetting(path) ? problems : warnings).push(...found);
+    }
   };
   visit(tree, []);
   return { problems, warnings };
@@ -143,18 +153,37 @@ function pathProblems(text: string, path: Path): readonly ConfigFinding[] {
           "contains a control character; in double quotes `\\` begins an escape such as `\\n`: use single quotes",
       },
     ];
-  return text.startsWith("~/") ? [{ path, message: tilde(text) }] : [];
+  return [];
 }
 
-/** Where no shell replaces it, `~` is a folder of that name. */
-function homeWarnings(text: string, path: Path): readonly ConfigFinding[] {
+/** Where no shell replaces them, `~` and `$HOME` are literal text. */
+function shellFindings(text: string, path: Path): readonly ConfigFinding[] {
+  if (!isPathSetting(path) && !isForServer(path)) return [];
+  if (text.startsWith("~/") && path.at(-2) !== "headers")
+    return [{ path, message: `no shell replaces \`~\` here; write \`\${env:HOME}${text.slice(1)}\`` }];
+  const { posix, windows } = shellVariable.exec(text)?.groups ?? {};
+  const name = posix ?? windows;
+  if (name === undefined) return [];
+  const written = posix === undefined ? `%${name}%` : `$${name}`;
+  return [{ path, message: `no shell replaces \`${written}\` here; write \`\${env:${name}}\`` }];
+}
+
+/** Whether an argument is one of a shell, which replaces variables itself. */
+function isShellCommand(tree: unknown, path: Path): boolean {
+  const command = valueAt(tree, [...path.slice(0, -2), "command"]);
+  return (
+    typeof command === "string" && /(?:^|[/\\])(?:(?:ba|z|da|fi|k)?sh|cmd|powershell|pwsh)(?:\.exe)?$/iu.test(command)
+  );
+}
+
+/** `$NAME` and `%NAME%` at the beginning of a word, in capital letters: others are mostly parts of passwords. */
+const shellVariable = /(?<![^\s/\\:=,;"'@])(?:\$(?<posix>[A-Z_][\dA-Z_]+)(?!\w)|%(?<windows>[A-Z_][\dA-Z_]+)%)/u;
+
+/** Whether a text is an argument, a variable, a header or the URL of a server. */
+function isForServer(path: Path): boolean {
   const [holder, key] = [path.at(-2), path.at(-1)];
-  const isGiven = (holder === "args" && typeof key === "number") || (holder === "env" && typeof key === "string");
-  return isGiven && text.startsWith("~/") ? [{ path, message: tilde(text) }] : [];
-}
-
-function tilde(text: string): string {
-  return `no shell replaces \`~\` here; write \`\${env:HOME}${text.slice(1)}\``;
+  if (typeof key === "number") return holder === "args";
+  return key === "url" || holder === "env" || holder === "headers";
 }
 
 /** A plain number of milliseconds that was probably meant as seconds. */

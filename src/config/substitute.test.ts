@@ -39,6 +39,25 @@ describe("references", () => {
     expect(values).toEqual(["s3cret-key"]);
   });
 
+  it("to an empty variable are warned of, unless its default is empty too", async () => {
+    const { warnings, problems } = await replaced({ a: "Bearer ${env:EMPTY}", b: "${env:EMPTY:-}" });
+    expect([warnings, problems]).toEqual([
+      [
+        {
+          path: ["a"],
+          message: "environment variable EMPTY is empty; set it, or write `${env:EMPTY:-}` if it may be",
+        },
+      ],
+      [],
+    ]);
+  });
+
+  it.each(["${env:KEY", "a ${file:/run/key", "${ env:KEY }", "${ENV:KEY}"])("%s is a problem", async (text) => {
+    expect((await replaced({ a: text })).problems).toEqual([
+      { path: ["a"], message: expect.stringMatching(/is not (?:closed|a reference)/u) as unknown },
+    ]);
+  });
+
   it("that lead nowhere are problems that name what is missing", async () => {
     const { problems } = await replaced({ a: "${env:NONE}", b: "${file:/run/none}", c: "${vault:x}" });
     expect(problems).toEqual([

@@ -20,10 +20,12 @@ export interface SubstitutedTree {
   /** The paths of strings with references, in the form of `formatPath`. */
   readonly paths: ReadonlySet<string>;
   readonly problems: readonly ConfigFinding[];
+  readonly warnings: readonly ConfigFinding[];
 }
 
 const reference = /\$\$\{|\$\{(?<inner>[^{}]*)\}/gu;
 const environment = /^(?:(?<source>env):)?(?<name>[A-Z_a-z]\w*)(?::-(?<fallback>.*))?$/su;
+const unclosed = /\$\{(?:env|file):[^{}]*$/u;
 const file = /^file:(?<path>.+)$/su;
 
 /**
@@ -35,6 +37,7 @@ export async function substitute(tree: unknown, references: References): Promise
   const values: string[] = [];
   const paths = new Set<string>();
   const problems: ConfigFinding[] = [];
+  const warnings: ConfigFinding[] = [];
 
   // Sequential, so that problems come in the order of the file.
   async function walk(value: unknown, path: Path): Promise<unknown> {
@@ -57,7 +60,9 @@ export async function substitute(tree: unknown, references: References): Promise
       result += text.slice(end, match.index) + (await replacementOf(match, path));
       end = match.index + match[0].length;
     }
-    return result + text.slice(end);
+    const rest = text.slice(end);
+    if (unclosed.test(rest)) problems.push({ path, message: "a reference is not closed; write `${env:NAME}`" });
+    return result + rest;
   }
 
   async function replacementOf(match: RegExpExecArray, path: Path): Promise<string> {
@@ -71,20 +76,23 @@ export async function substitute(tree: unknown, references: References): Promise
       return match[0];
     }
     if (resolved.secret) values.push(resolved.value);
+    if (resolved.warning !== undefined) warnings.push({ path, message: resolved.warning });
     return resolved.value;
   }
 
-  return { tree: await walk(tree, []), values, paths, problems };
+  return { tree: await walk(tree, []), values, paths, problems, warnings };
 }
 
-type Replacement = { readonly value: string; readonly secret: boolean } | { readonly problem: string };
+type Replacement =
+  | { readonly value: string; readonly secret: boolean; readonly warning?: string }
+  | { readonly problem: string };
 
 async function resolveReference(inner: string, plain: boolean, from: References): Promise<Replacement | undefined> {
   const path = file.exec(inner)?.groups?.["path"];
   if (path !== undefined) return readSecret(path, from);
   const { source, name, fallback } = environment.exec(inner)?.groups ?? {};
   if (name === undefined) {
-    return /^[a-z]+:/u.test(inner)
+    return /^(?:[a-z]+|\s*(?:env|file)\s*):/iu.test(inner)
       ? { problem: `\`\${${inner}}\` is not a reference; use \`\${env:NAME}\` or \`\${file:/path}\`` }
       : undefined;
   }
@@ -96,11 +104,12 @@ async function resolveReference(inner: string, plain: boolean, from: References)
   const set = Object.hasOwn(from.env, name) ? from.env[name] : undefined;
   // As in shells, an empty variable takes the default too. A default is in the file and therefore not secret.
   if (fallback !== undefined && (set === undefined || set === "")) return { value: fallback, secret: false };
-  return set === undefined
-    ? {
-        problem: `environment variable ${name} is not set; set it, or write \`\${${source === undefined ? "" : "env:"}${name}:-default}\``,
-      }
-    : { value: set, secret: true };
+  const withDefault = (text: string): string => `\`\${${source === undefined ? "" : "env:"}${name}:-${text}}\``;
+  if (set === undefined)
+    return { problem: `environment variable ${name} is not set; set it, or write ${withDefault("default")}` };
+  // As where a compose file passes on a variable that is not set there.
+  const warning = `environment variable ${name} is empty; set it, or write ${withDefault("")} if it may be`;
+  return { value: set, secret: true, ...(set === "" ? { warning } : {}) };
 }
 
 async function readSecret(path: string, from: References): Promise<Replacement> {

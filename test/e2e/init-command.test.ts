@@ -50,6 +50,62 @@ describe("headgate init", () => {
     expect((await headgate(["tools", `${gateway.origin}/my-demo/mcp`])).stdout).toContain("add a=NUMBER b=NUMBER");
   });
 
+  it("copies no secret, wherever a file of a client has one", async () => {
+    const secret = "hunter2-hunter2";
+    const servers: readonly (readonly [entry: object, upstream: object])[] = [
+      [
+        { url: `https://a.example/mcp?exaApiKey=${secret}&p=q` },
+        { url: "https://a.example/mcp?exaApiKey=${env:S0_SECRET}&p=q" },
+      ],
+      [
+        { url: `https://ann:${secret}@a.example/mcp` },
+        { url: "https://a.example/mcp", headers: { Authorization: "Basic ${env:S1_AUTHORIZATION}" } },
+      ],
+      [{ args: [`--token=${secret}`, "-v"] }, { args: ["--token=${env:S2_SECRET}", "-v"] }],
+      [{ args: ["--api-key", secret] }, { args: ["--api-key", "${env:S3_SECRET}"] }],
+      [{ args: ["-H", `Authorization: Bearer ${secret}`] }, { args: ["-H", "Authorization: Bearer ${env:S4_SECRET}"] }],
+      [
+        { args: ["-e", `A_TOKEN=${secret}`, "-e", `B_TOKEN=${secret}-2`, "-e", "C=$HOME"] },
+        { args: ["-e", "A_TOKEN=${env:S5_SECRET}", "-e", "B_TOKEN=${env:S5_SECRET_2}", "-e", "C=$HOME"] },
+      ],
+      [
+        { args: [`postgres://u:${secret}@h/d`], env: { DATABASE_URL: `postgres://u:${secret}@h/d` } },
+        { args: ["postgres://${env:S6_SECRET}@h/d"], env: { DATABASE_URL: "${env:DATABASE_URL}" } },
+      ],
+      // References stay what they are.
+      [
+        { args: ["--token", "${TOKEN}", "--api-key=${KEY:-}"] },
+        { args: ["--token", "${env:TOKEN}", "--api-key=${env:KEY:-}"] },
+      ],
+    ];
+    const named = (column: 0 | 1, key: string) =>
+      Object.fromEntries(
+        servers.map((row, index) => {
+          const entry = { ...("url" in row[0] ? {} : { command: "x" }), ...row[column] };
+          return [`s${index}`, key === "" ? entry : { [key]: entry }];
+        }),
+      );
+    using folder = testFolder();
+    const here = { cwd: folder.path, env: { TOKEN: secret, KEY: secret } };
+    const file = folder.write("claude.json", JSON.stringify({ mcpServers: named(0, "") }));
+    const { stdout } = await headgate(["init", file, "-o", "-"], here);
+    expect(stdout).not.toContain("hunter2");
+    expect(parse(stdout)).toMatchObject({ routes: named(1, "upstream") });
+    // Nor is one shown, where the client's own file is used.
+    const usable = Object.entries(named(0, "")).filter(([name]) => name !== "s1");
+    folder.write("claude.json", JSON.stringify({ mcpServers: Object.fromEntries(usable) }));
+    const checked = await headgate(["check", "--only-file", file], here);
+    expect([checked.exitCode, checked.stdout]).toEqual([0, expect.not.stringContaining("hunter2")]);
+  });
+
+  it("says where in a file of a client a mistake is", async () => {
+    using folder = testFolder();
+    folder.write("claude.json", '{\n  "mcpServers": {\n    "a" 1\n  }\n}');
+    const here = { cwd: folder.path };
+    expect((await headgate(["init", "claude.json"], here)).stderr).toBe("claude.json:3:9 invalid JSON from here on\n");
+    expect((await headgate(["init", "none.json"], here)).stderr).toBe("none.json cannot be read: no such file\n");
+  });
+
   it("finds the files of clients by itself", async () => {
     using folder = testFolder();
     mkdirSync(join(folder.path, ".vscode"));

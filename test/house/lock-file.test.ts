@@ -1,6 +1,8 @@
-import { readFileSync } from "node:fs";
+import { execSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 
 interface LockedPackage {
   readonly version?: string;
@@ -39,6 +41,19 @@ it("says what package.json says", () => {
   const members = ["bin", "dependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta", "engines"];
   const own: Readonly<Record<string, unknown>> = { ...lock.packages[""] };
   expect(members.map((member) => own[member])).toEqual(members.map((member) => manifest[member]));
+});
+
+// Container images install from the two files alone, so that the layer is kept while the sources change.
+it("can be installed from a folder that holds only the manifest and the lock file", () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    readonly scripts: Readonly<Record<string, string>>;
+  };
+  const run = ["preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "dependencies"];
+  const cwd = mkdtempSync(join(tmpdir(), "headgate-install-"));
+  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  const commands = run.flatMap((name) => scripts[name] ?? []);
+  expect(commands.length).toBeGreaterThan(0);
+  for (const command of commands) execSync(command, { cwd, stdio: "pipe" });
 });
 
 it("names no registry", () => {

@@ -3,6 +3,7 @@ import { formatProblem } from "../../config/issues.ts";
 import { configJsonSchema } from "../../config/json-schema.ts";
 import { type Inspection, loadConfig } from "../../config/load.ts";
 import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.ts";
+import { createTextRedaction } from "../../gateway/wiring/telemetry.ts";
 import { exitCodes } from "../commands.ts";
 import { configInFolder, defineCommand, namedConfig, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
@@ -45,11 +46,12 @@ export const schema = defineCommand("schema", async ({ positionals }, io: CliIo)
 });
 
 function formatSummary(config: Config): string {
+  const redact = createTextRedaction(config.secrets.redact);
   const routes = Object.values(config.routes);
   const rows = routes.map((route) => [
     route.name,
     route.prefixes.map((prefix) => `${prefix}/mcp`).join(" "),
-    config.secrets.redact(formatUpstream(route)),
+    redact(formatUpstream(route)),
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const members = routes.map(({ upstream }) => (upstream.type === "federation" ? formatMembers(upstream) : []));
@@ -62,7 +64,7 @@ function formatSummary(config: Config): string {
   const count = `${routes.length} ${routes.length === 1 ? "route" : "routes"}`;
   const shown = lines.flatMap((line, index) => [
     `  ${line}\n`,
-    ...(members[index] ?? []).map((member) => `    ${config.secrets.redact(member)}\n`),
+    ...(members[index] ?? []).map((member) => `    ${redact(member)}\n`),
   ]);
   const workers = config.workers === 1 ? "" : `, ${config.workers} workers`;
   return `ok: ${count} on ${formatListener(config)}${workers}\n${shown.join("")}`;

@@ -11,6 +11,7 @@ import { loadConfig } from "../../config/load.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { systemTimer } from "../../core/exchange.ts";
 import { createGateway } from "../../gateway/gateway.ts";
+import { createTextRedaction } from "../../gateway/wiring/telemetry.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { thrownMessage } from "../../lib/thrown-message.ts";
 import { createLogger, type Logger } from "../../telemetry/log.ts";
@@ -64,8 +65,9 @@ export const doctor = defineCommand("doctor", async ({ values, positionals, prog
         .map((name) => `\`${name}\``)
         .join(", ")}`,
     );
+  const redact = createTextRedaction(config.secrets.redact);
   for (const server of servers) {
-    report.section(`${server.label}: ${config.secrets.redact(formatUpstream(server.route))}`);
+    report.section(`${server.label}: ${redact(formatUpstream(server.route))}`);
     for (const finding of await server.examine(config, server.route, io)) report.add(finding);
   }
   return report.finish();

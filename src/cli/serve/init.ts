@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { existsSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { extname, join } from "node:path";
@@ -5,12 +6,15 @@ import { extname, join } from "node:path";
 import { stringify } from "yaml";
 
 import { fromClientConfig } from "../../config/client-config.ts";
+import { formatProblem } from "../../config/issues.ts";
 import { routeNameOf } from "../../config/mcp-servers.ts";
 import { readSource, sourceFormatOf } from "../../config/source.ts";
-import type { Environment } from "../../config/substitute.ts";
+import { type Environment, reasonOf } from "../../config/substitute.ts";
 import { isLoopback, parseUrl } from "../../lib/addresses.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { withoutUndefined } from "../../lib/without-undefined.ts";
+import { detectSecrets } from "../../redact/detectors/secrets.ts";
+import { createRedactor } from "../../redact/redactor.ts";
 import { isSecretName, normalizeName } from "../../redact/secret-names.ts";
 import { counted } from "../client/resources.ts";
 import { exitCodes } from "../commands.ts";
@@ -61,11 +65,12 @@ async function addFile(found: Routes, file: string, io: CommandIo): Promise<void
   let text: string;
   try {
     text = await io.readFile(file);
-  } catch {
-    throw new InputFileError(`headgate init: cannot read ${file}`);
+  } catch (error) {
+    throw new InputFileError(formatProblem({ path: "", message: `cannot be read: ${reasonOf(error)}` }, file));
   }
   const source = readSource(text, sourceFormatOf(extname(file)));
-  if (!source.ok) throw new InputFileError(`${file}: ${source.faults[0]?.message ?? "cannot be read"}`);
+  if (!source.ok)
+    throw new InputFileError(source.faults.map((fault) => formatProblem({ path: "", ...fault }, file)).join("\n"));
   const { tree } = fromClientConfig(source.tree);
   const servers = isObject(tree) && isObject(tree["mcpServers"]) ? tree["mcpServers"] : {};
   const entries = Object.entries(servers).filter(
@@ -85,18 +90,58 @@ function addServer({ routes, variables }: Routes, name: string, entry: Entries):
   const wanted = routeNameOf(name) ?? "server";
   let free = wanted;
   for (let count = 2; Object.hasOwn(routes, free); count++) free = `${wanted}-${count}`;
-  const { command, args, env, cwd, url, headers, type } = entry;
+  const { command, args, env, cwd, type } = entry;
   const prefix = free.toUpperCase().replaceAll(/\W+/gu, "_");
+  const { url, headers } = withoutUserInfo(entry);
+  const hideSecrets = createSecretHiding(`${prefix}_SECRET`, variables);
   const values = {
     command,
-    args: Array.isArray(args) ? args.map((arg) => reference(arg, variables)) : undefined,
+    args: Array.isArray(args) ? hideSecrets(args).map((arg) => reference(arg, variables)) : undefined,
     env: withoutSecrets(env, (key) => key, variables),
     cwd,
-    url,
+    url: hideSecrets([url])[0],
     transport: type === "sse" ? "sse" : undefined,
     headers: withoutSecrets(headers, (key) => `${prefix}_${key.toUpperCase().replaceAll(/\W+/gu, "_")}`, variables),
   };
   routes[free] = { upstream: withoutUndefined(values) };
+}
+
+/** User and password in a URL are sent as a header, which is what the configuration has them in. */
+function withoutUserInfo({ url, headers }: Entries): { readonly url: unknown; readonly headers: unknown } {
+  const parsed = typeof url === "string" ? parseUrl(url) : undefined;
+  if (parsed === undefined || (parsed.username === "" && parsed.password === "")) return { url, headers };
+  const [user, password] = [decodeURIComponent(parsed.username), decodeURIComponent(parsed.password)];
+  [parsed.username, parsed.password] = ["", ""];
+  const authorization = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+  return { url: parsed.href, headers: { Authorization: authorization, ...(isObject(headers) ? headers : {}) } };
+}
+
+/** Replaces what looks like a secret in words of a command line, or in a URL, by references to `name`, `name_2` and so on. */
+function createSecretHiding(name: string, variables: Set<string>): (words: readonly unknown[]) => readonly unknown[] {
+  const references = new Map<string, string>();
+  return (words) => {
+    const isText = (word: unknown): word is string => typeof word === "string" && !word.includes("${");
+    // The name of a secret may be the word before it: `--api-key VALUE`.
+    for (const secret of secretsIn(words.filter(isText).join(" "))) {
+      if (references.has(secret)) continue;
+      const variable = references.size === 0 ? name : `${name}_${references.size + 1}`;
+      references.set(secret, `\${env:${variable}}`);
+      variables.add(variable);
+    }
+    // Longest first: a secret may contain another.
+    const found = [...references].toSorted(([one], [other]) => other.length - one.length);
+    return words.map((word) => {
+      if (!isText(word)) return word;
+      return found.reduce((text, [secret, written]) => text.replaceAll(secret, () => written), word);
+    });
+  };
+}
+
+const redactor = createRedactor({ detectors: { secrets: detectSecrets }, key: randomBytes(16) });
+
+/** What a redaction would hide in a text. */
+function secretsIn(text: string): readonly string[] {
+  return redactor.text(text).secrets;
 }
 
 /** Clients write `${NAME}` for a variable; we write `${env:NAME}`. */
@@ -108,13 +153,13 @@ function reference(value: unknown, variables: Set<string>): unknown {
   });
 }
 
-/** A value whose name says that it is a secret becomes a reference to the environment. */
+/** A value that is a secret, by its name or its form, becomes a reference to the environment. */
 function withoutSecrets(value: unknown, variableOf: (key: string) => string, variables: Set<string>): unknown {
   if (!isObject(value) || Object.keys(value).length === 0) return undefined;
   const entries = Object.entries(value).map(([key, inner]) => {
     const isReference = typeof inner === "string" && inner.includes("${");
-    if (isReference || typeof inner !== "string" || !isSecretName(normalizeName(key)))
-      return [key, reference(inner, variables)] as const;
+    const isSecret = typeof inner === "string" && (isSecretName(normalizeName(key)) || secretsIn(inner).length > 0);
+    if (isReference || !isSecret) return [key, reference(inner, variables)] as const;
     const variable = variableOf(key);
     variables.add(variable);
     const scheme = /^(?:Bearer|Basic|token) /iu.exec(inner)?.[0] ?? "";

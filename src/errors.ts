@@ -88,7 +88,7 @@ const rows = {
   method_not_allowed: {
     http: 405,
     jsonrpc: -32000,
-    description: "The endpoint does not take this HTTP method.",
+    description: "The endpoint does not accept this HTTP method.",
   },
   not_acceptable: {
     http: 406,
@@ -173,7 +173,7 @@ const rows = {
     jsonrpc: 5031,
     retryable: true,
     description:
-      "The gateway is shutting down. New requests are not accepted, and `Retry-After` says when to retry; a running call was cut and may have been carried out.",
+      "The gateway is shutting down. New requests are not accepted, and `Retry-After` says when to retry; a running call was cut off and may have been executed.",
   },
   upstream_unreachable: {
     http: 502,

@@ -43,7 +43,7 @@ ${exampleConfig}\`\`\`
   \`$\${\` is a literal \`\${\`. Referenced values are never shown or logged.
 - **Durations** are strings such as \`250ms\`, \`30s\`, \`5m\`, \`1h\` or \`2d\`, or a number of milliseconds. Sizes are numbers of bytes.
 - **Paths** are relative to the folder of the configuration file. \`~\` is not replaced; write \`\${env:HOME}\`.
-- **YAML 1.2**: only \`true\` and \`false\` are truth values, not \`yes\`, \`no\`, \`on\` and \`off\`. Anchors and aliases work, merge keys (\`<<\`) do not.
+- **YAML 1.2**: only \`true\` and \`false\` are booleans, not \`yes\`, \`no\`, \`on\` and \`off\`. Anchors and aliases work, merge keys (\`<<\`) do not.
 - **Routes** may have their own \`auth\`, \`policy\`, \`rates\`, \`cors\` and \`timeouts\`; the keys at the top apply to the others.
 
 ${sections.map(([key, schema]) => section(key, schema)).join("\n")}

@@ -13,7 +13,7 @@ export function renderMetricsPage(): string {
 # Metrics
 
 Served at \`/metrics\` of the admin listener in the Prometheus text format. Label values are names that the gateway knows
-(routes, methods, error codes); whatever else a peer sends is counted as \`other\`, so nobody can make new time series.
+(routes, methods, error codes); anything else that a peer sends is counted as \`other\`, so peers cannot create time series.
 
 | Metric | Type | Labels | Meaning |
 | --- | --- | --- | --- |

@@ -236,10 +236,10 @@ export const signInConfig = z.strictObject({
       viewer: roleOf("see traffic, sessions and figures; `*` for everyone whom the issuer logs in."),
       operator: roleOf("also call tools, try policies, and hold and release messages."),
       approver: roleOf("also approve definitions of servers."),
-      bodyReader: roleOf("also read what messages say. Every look is logged."),
+      bodyReader: roleOf("also read what messages say. Every access is logged."),
     })
     .refine((roles) => Object.values(roles).some((values) => values.length > 0), {
-      error: "gives nobody a role; name values of `roleClaim`",
+      error: "grants no roles; list values of `roleClaim`",
     })
     .describe("Who may do what. A person without a role cannot sign in; every role includes `viewer`."),
   lifetime: durationField("12h").describe("How long a session lasts before the person must sign in again."),

@@ -59,7 +59,7 @@ describe("who may call a route", () => {
 
   it("cannot give scopes to anonymous callers", () => {
     expect(problemsOf({ upstream: demo, auth: { scopes: ["a"] } })).toEqual([
-      "auth: callers without credentials have no scopes, so `anonymous` and `scopes` exclude each other",
+      "auth: callers without credentials have no scopes, so `anonymous` and `scopes` cannot be combined",
     ]);
   });
 });

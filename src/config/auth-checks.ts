@@ -88,7 +88,7 @@ function routeProblems(
   if (allowsAnonymous && scopes.length > 0) {
     problems.push({
       path: authPath,
-      message: `callers without credentials have no scopes, so \`${anonymousName}\` and \`scopes\` exclude each other`,
+      message: `callers without credentials have no scopes, so \`${anonymousName}\` and \`scopes\` cannot be combined`,
     });
   }
   const hasToken = used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined);

@@ -79,7 +79,7 @@ export function fromClientConfig(tree: unknown, workspaceFolder = "."): ClientCo
   if (ignored.length > 0)
     notes.unshift({
       path: [],
-      message: `the file of an MCP client; ignored, as not about servers: ${shown.join(", ")}${rest}`,
+      message: `an MCP client's file; ignored because they do not configure servers: ${shown.join(", ")}${rest}`,
     });
   return {
     tree: { mcpServers: servers },

@@ -31,7 +31,7 @@ export interface RouteConfig {
   readonly prefixes: readonly string[];
   readonly upstream: Upstream;
   readonly mode: "enforce" | "observe";
-  /** How deep messages are checked. */
+  /** How thoroughly messages are checked. */
   readonly validation: ValidationSettings;
   /** Lower-case names of the client headers to forward. */
   readonly forwardHeaders: readonly string[];

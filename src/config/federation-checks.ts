@@ -57,7 +57,7 @@ function prefixProblems(path: Path, config: FederationConfig): readonly ConfigFi
       ];
     const other = members.slice(0, index).find((earlier) => prefix !== "" && earlier.prefix === prefix);
     if (other === undefined) return [];
-    return [{ path: place, message: `has the prefix \`${prefix}\`, as \`${other.name}\` has; set another \`prefix\`` }];
+    return [{ path: place, message: `has the same prefix \`${prefix}\` as \`${other.name}\`; set another \`prefix\`` }];
   });
 }
 
@@ -111,7 +111,7 @@ function argumentProblems(path: Path, { overrides }: FederationConfig): readonly
       const where = [...path, "overrides", "tools", tool, "arguments", argument];
       const extra = fallback === undefined ? "enum" : "default";
       if (fixed !== undefined && (fallback !== undefined || values !== undefined))
-        return [{ path: [...where, extra], message: "never applies beside `fixed`; remove one of them" }];
+        return [{ path: [...where, extra], message: "has no effect with `fixed`; remove one of them" }];
       if (fallback === undefined || values === undefined || values.some((value) => isDeepStrictEqual(value, fallback)))
         return [];
       return [{ path: [...where, "default"], message: "is not one of the values in `enum`" }];

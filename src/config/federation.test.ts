@@ -65,7 +65,7 @@ describe("a route with several servers", () => {
     [
       "both forms",
       { upstream: demo, upstreams: { a: demo } },
-      "routes.all: `upstream` and `upstreams` exclude each other",
+      "routes.all: `upstream` and `upstreams` cannot be combined",
     ],
     [
       "a name with the separator",
@@ -80,7 +80,7 @@ describe("a route with several servers", () => {
     [
       "a prefix twice",
       { upstreams: { a: demo, b: { ...demo, prefix: "a" } } },
-      "routes.all.upstreams.b: has the prefix `a`, as `a` has; set another `prefix`",
+      "routes.all.upstreams.b: has the same prefix `a` as `a`; set another `prefix`",
     ],
     [
       "a prefix that leaves no room for names",
@@ -134,7 +134,7 @@ describe("a route with several servers", () => {
     [
       "a fixed argument with a default",
       { upstreams: { a: demo }, overrides: { tools: { a__x: { arguments: { y: { fixed: 1, default: 2 } } } } } },
-      "routes.all.overrides.tools.a__x.arguments.y.default: never applies beside `fixed`; remove one of them",
+      "routes.all.overrides.tools.a__x.arguments.y.default: has no effect with `fixed`; remove one of them",
     ],
     [
       "a default that clients may not send",

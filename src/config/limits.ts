@@ -39,7 +39,7 @@ export const limitsConfig = z.strictObject({
     "Maximum number of requests waiting for a response in one session or connection.",
   ),
   pending: count(10_000).describe(
-    "Maximum number of requests waiting for a response on one route, including questions of servers and `subscriptions/listen`.",
+    "Maximum number of requests waiting for a response on one route, including requests from servers and `subscriptions/listen`.",
   ),
   pendingPerPrincipal: share("such requests of one principal on one route", "a quarter", "pending"),
   sessions: count(1000).describe("Maximum number of open sessions."),

@@ -402,7 +402,7 @@ describe("listeners", () => {
     expect(problemsOf({ upstream: demo, admin: { ...admin, publicUrl: "https://gate.example.com/ops" } })).toEqual([]);
     expect(problemsOf({ upstream: demo, admin: { signIn } })).toEqual([]);
     expect(problemsOf({ upstream: demo, admin: { signIn: { ...signIn, roles: {} } } })).toEqual([
-      "admin.signIn.roles: gives nobody a role; name values of `roleClaim`",
+      "admin.signIn.roles: grants no roles; list values of `roleClaim`",
     ]);
   });
 

@@ -161,7 +161,7 @@ policy:
   lists: []
 `;
     expect(await problemsOf(text)).toEqual([
-      `${placeOf(text, "lists")} policy.lists: \`pingAuthorize\` decides alone: \`lists\` cannot stand beside it`,
+      `${placeOf(text, "lists")} policy.lists: \`pingAuthorize\` cannot be combined with \`lists\``,
     ]);
   });
 

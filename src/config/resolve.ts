@@ -131,7 +131,7 @@ function clusterProblems({ cluster, state }: Pick<Config, "cluster" | "state">):
   if (cluster.secret === undefined && cluster.tls === undefined) problems.push(needs("`secret` or `tls`"));
   const scheme = cluster.tls === undefined ? "http" : "https";
   if (cluster.advertise?.startsWith(`${scheme}:`) === false)
-    problems.push({ path: ["cluster", "advertise"], message: `must begin with ${scheme}://, as \`cluster.tls\` says` });
+    problems.push({ path: ["cluster", "advertise"], message: `must begin with ${scheme}:// to match \`cluster.tls\`` });
   return problems;
 }
 
@@ -228,7 +228,7 @@ function observeProblems(list: readonly ListedRoute[], { policy, validation }: P
       problems.push({ path: [...path, "mode"], message: "`observe` needs an upstream with a `url`" });
     if ((written.policy ?? policy) !== undefined) {
       const which = written.policy === undefined ? "the general `policy`" : "a `policy`";
-      const message = `\`observe\` passes everything on, so ${which} cannot be enforced here; use \`mode: enforce\`, with \`policy.shadow: true\` to try a policy out`;
+      const message = `\`observe\` forwards everything, so ${which} cannot be enforced here; use \`mode: enforce\`, with \`policy.shadow: true\` to try a policy out`;
       problems.push({ path: [...path, "mode"], message });
     }
     const chosen = written.validation ?? validation;

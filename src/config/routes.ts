@@ -75,7 +75,7 @@ export const routeConfig = z.strictObject({
     ),
   validation: validationConfig
     .optional()
-    .describe("How deep messages are checked on this route, instead of the general `validation`."),
+    .describe("How thoroughly messages are checked on this route, instead of the general `validation`."),
   interceptors: z
     .array(interceptorConfig)
     .default([])
@@ -105,5 +105,5 @@ export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstream
   if (upstream === undefined && !hasSeveral)
     context.addIssue({ code: "custom", path: ["upstream"], message: missingUpstream });
   if (upstream !== undefined && upstreams !== undefined)
-    context.addIssue({ code: "custom", message: "`upstream` and `upstreams` exclude each other" });
+    context.addIssue({ code: "custom", message: "`upstream` and `upstreams` cannot be combined" });
 });

@@ -45,7 +45,7 @@ export const configSchema = z.strictObject({
   validation: validationConfig
     .optional()
     .describe(
-      "How deep messages are checked, in both directions: `envelope`, `method`, `schema` or `semantic`, each including those before. A route with `mode: enforce` refuses what fails a check; one with `mode: observe` only reports it. An object sets single levels to `off`, `warn` or `enforce`. Default: `method`, and `envelope` with `mode: observe`.",
+      "How thoroughly messages are checked, in both directions: `envelope`, `method`, `schema` or `semantic`, each including those before. A route with `mode: enforce` refuses what fails a check; one with `mode: observe` only reports it. An object sets single levels to `off`, `warn` or `enforce`. Default: `method`, and `envelope` with `mode: observe`.",
     ),
   interceptors: z
     .array(interceptorConfig)

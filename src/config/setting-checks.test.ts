@@ -27,10 +27,7 @@ describe("settings that cannot do what they say", () => {
       keysOf(`{ ann: { hash: "${hash}", expires: 2020-01-01T00:00:00Z } }`),
       "warning auth.authenticators.a.apiKeys.keys.ann.expires: is in the past: the key is refused",
     ],
-    [
-      keysOf("{}"),
-      "warning auth.authenticators.a.apiKeys.keys: has no keys, so nobody can call with one; `headgate key` makes one",
-    ],
+    [keysOf("{}"), "warning auth.authenticators.a.apiKeys.keys: has no keys; create one with `headgate key`"],
     [
       `${demo}\nrecord: { retention: { routes: { defualt: 1d } } }`,
       "warning record.retention.routes: no route `defualt`; did you mean `default`?",
@@ -57,11 +54,11 @@ describe("settings that cannot do what they say", () => {
     ],
     [
       `${demo}\ntimeouts: { tool: 30 }`,
-      "warning timeouts.tool: is 30ms, as it has no unit; write `30ms`, or `30s` for seconds",
+      "warning timeouts.tool: is 30ms because it has no unit; write `30ms`, or `30s` for seconds",
     ],
     [
       `${demo}\nrecord: { retention: { maxAge: 30 } }`,
-      "warning record.retention.maxAge: is 30ms, as it has no unit; write `30ms`, or `30s` for seconds",
+      "warning record.retention.maxAge: is 30ms because it has no unit; write `30ms`, or `30s` for seconds",
     ],
     [
       `${demo}\nrecord: { file: ~/a.sqlite }`,

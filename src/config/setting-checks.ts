@@ -35,8 +35,7 @@ function uselessKeys({ auth }: Config, now: number): readonly ConfigFinding[] {
     if (apiKeys === undefined) return [];
     const path = ["auth", "authenticators", name, "apiKeys", "keys"];
     const keys = Object.entries(apiKeys.keys);
-    if (keys.length === 0)
-      return [{ path, message: "has no keys, so nobody can call with one; `headgate key` makes one" }];
+    if (keys.length === 0) return [{ path, message: "has no keys; create one with `headgate key`" }];
     return keys.flatMap(([owner, { expires }]) =>
       expires === undefined || Date.parse(expires) > now
         ? []
@@ -192,7 +191,7 @@ function durationWarnings(value: number, path: Path): readonly ConfigFinding[] {
   return [
     {
       path,
-      message: `is ${formatDuration(value)}, as it has no unit; write \`${value}ms\`, or \`${value}s\` for seconds`,
+      message: `is ${formatDuration(value)} because it has no unit; write \`${value}ms\`, or \`${value}s\` for seconds`,
     },
   ];
 }

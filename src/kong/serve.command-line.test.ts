@@ -18,7 +18,7 @@ describe("the command line of headgate-kong", () => {
     [[], "expected --query or --socket PATH"],
     [["--socket"], "Option '--socket <value>' argument missing"],
     [["--socket="], "--socket needs the path"],
-    [["--query", "--socket", "/a"], "exclude each other"],
+    [["--query", "--socket", "/a"], "cannot be combined"],
     [["--dump-all-plugins"], "Unknown option '--dump-all-plugins'; see --help"],
     [["serve"], "Unexpected argument 'serve'"],
   ])("refuses %j and says why", (args, problem) => {

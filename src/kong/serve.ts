@@ -142,7 +142,7 @@ export function parseKongCommand(args: readonly string[]): KongCommand {
   const { query = false, socket, "access-only": accessOnly = false, version = false } = given;
   if (given.help === true) return { do: "help" };
   if (version) return { do: "version" };
-  if (query && socket !== undefined) return { do: "usage-error", problem: "--query and --socket exclude each other" };
+  if (query && socket !== undefined) return { do: "usage-error", problem: "--query and --socket cannot be combined" };
   if (query) return { do: "query", accessOnly };
   if (socket === undefined) return { do: "usage-error", problem: "expected --query or --socket PATH; see --help" };
   if (socket === "") return { do: "usage-error", problem: "--socket needs the path of a socket" };

@@ -76,7 +76,7 @@ function checkProvider(policy: Readonly<Record<string, unknown>>, context: z.Ref
   const others = [...Object.keys(rulesFields), ...remoteProviders];
   const other = others.find((name) => name !== remote && policy[name] !== undefined);
   if (other === undefined) return;
-  const message = `\`${remote}\` decides alone: \`${other}\` cannot stand beside it`;
+  const message = `\`${remote}\` cannot be combined with \`${other}\``;
   context.addIssue({ code: "custom", message, path: [other] });
 }
 

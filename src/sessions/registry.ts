@@ -200,7 +200,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       sessions.get(id)?.end("the session was ended at another gateway");
     },
     letGo: (id) => {
-      sessions.get(id)?.end("the session goes on at another gateway", "moved");
+      sessions.get(id)?.end("the session has moved to another gateway", "moved");
     },
     find: (sealedId, route, principal) => {
       const session = bySealedId.get(tailOf(sealedId));

@@ -143,7 +143,7 @@ export function cancelledError(reason: CancelReason): GatewayError {
   if (reason === "shutdown")
     return new GatewayError(
       "shutting_down",
-      "the gateway shut down before the answer came; the server may have carried out the call",
+      "the gateway shut down before the server answered; the server may have executed the call",
     );
   return new GatewayError("cancelled", `the request was cancelled (${reason})`);
 }

@@ -278,7 +278,7 @@ describe("two gateways that know each other", () => {
     await eventually(async () => {
       const answered = await post(other.url, toolCall(1, "test_simple_text"), session.headers);
       expect(answered).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
-      expect(other.process.output()).toContain("a peer refuses what this gateway hands over");
+      expect(other.process.output()).toContain("a peer rejects the requests that this gateway forwards");
     });
     expect((await session.post(toolCall(2, "test_simple_text"))).status).toBe(200);
   });

@@ -86,7 +86,7 @@ function logged(message: string): readonly Readonly<Record<string, unknown>>[] {
 
 /** The process ids of the workers that serve now, by number. */
 function pids(): ReadonlyMap<unknown, number> {
-  return new Map(logged("worker serves").map(({ worker, pid }) => [worker, Number(pid)]));
+  return new Map(logged("worker ready").map(({ worker, pid }) => [worker, Number(pid)]));
 }
 
 describe("two workers on one port", () => {

@@ -104,7 +104,7 @@ describe("headgate call", () => {
   it.each<[readonly string[], string]>([
     [[], "the name of a tool is missing"],
     [["add", "a"], "`a` is not an argument; expected KEY=VALUE or KEY:=JSON"],
-    [["add", "a=1", "--args", "{}"], "KEY=VALUE and --args exclude each other"],
+    [["add", "a=1", "--args", "{}"], "KEY=VALUE and --args cannot be combined"],
     [["add", "--args", "[1]"], "--args takes a JSON object, not `[1]`"],
     [["add", "--answer", "A1"], "--answer takes a JSON object, not `A1`"],
     [["add", "--url", "ftp://host"], "`ftp://host` is not an http or https URL"],

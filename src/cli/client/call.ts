@@ -48,7 +48,7 @@ function parseCall(args: CommandArguments<typeof commands.call.options>): Parsed
   const { target, rest } = readTarget(args);
   const [name, ...words] = rest;
   if (name === undefined) throw new UsageError("the name of a tool is missing");
-  if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args exclude each other");
+  if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args cannot be combined");
   return {
     name,
     target,

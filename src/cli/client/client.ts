@@ -324,9 +324,9 @@ export function parseTarget({
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) throw new UsageError("expected a command after --");
-    if (text !== undefined) throw new UsageError("a URL and a command exclude each other");
+    if (text !== undefined) throw new UsageError("a URL and a command cannot be combined");
     if (headers.length > 0) throw new UsageError("--header needs a URL, not a command");
-    if (socket !== undefined) throw new UsageError("--socket and a command exclude each other");
+    if (socket !== undefined) throw new UsageError("--socket and a command cannot be combined");
     return { type: "stdio", command, args };
   }
   const silenceMs = timeout === undefined ? defaultSilenceMs : parseDuration(timeout);

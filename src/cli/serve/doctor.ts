@@ -38,7 +38,7 @@ const shownLines = 8;
 export const doctor = defineCommand("doctor", async ({ values, positionals, program }, io: CommandIo) => {
   const named = namedConfig(positionals, values.config);
   const isInline = values.upstream !== undefined || program !== undefined;
-  if (isInline && named !== undefined) throw new UsageError("FILE, --upstream URL and -- COMMAND exclude each other");
+  if (isInline && named !== undefined) throw new UsageError("FILE, --upstream URL and -- COMMAND cannot be combined");
   const file = isInline ? undefined : (named ?? configInFolder());
   if (file === undefined && !isInline)
     throw new UsageError("expected a FILE, --upstream URL or -- COMMAND; there is no headgate.yaml in this folder");

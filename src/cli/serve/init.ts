@@ -37,7 +37,7 @@ export const init = defineCommand("init", async ({ values, positionals, program 
     throw new UsageError(`${output} exists; write elsewhere with --output, or replace it with --force`);
   const isInline = values.upstream !== undefined || program !== undefined;
   if (isInline && positionals.length > 0)
-    throw new UsageError("files, --upstream URL and -- COMMAND exclude each other");
+    throw new UsageError("files, --upstream URL and -- COMMAND cannot be combined");
   const found: Routes = { routes: {}, variables: new Set() };
   if (isInline) checkInlineOptions({ upstream: values.upstream, program });
   if (isInline) addInline(found, { upstream: values.upstream, program }, io.env);

@@ -83,7 +83,7 @@ export async function startGateway(
   const named = [given.config, given.upstream, given.federate].filter((source) => source !== undefined);
   const sources = named.length + (program.length > 0 ? 1 : 0);
   if (sources > 1)
-    throw new UsageError("--config FILE, --upstream URL, --federate NAME=SERVER and -- COMMAND exclude each other");
+    throw new UsageError("--config FILE, --upstream URL, --federate NAME=SERVER and -- COMMAND cannot be combined");
   checkInlineOptions(given);
   const found = sources === 0 && given.usesFolder === true ? configInFolder() : undefined;
   if (found !== undefined) io.err(`headgate: using ${found} of this folder\n`);

@@ -83,7 +83,7 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
       },
       onFailed: (problem) => {
         if (phase === "starting") started.reject(new GatewayError("config_invalid", problem));
-        else log.error({ worker: slot.number, problem }, "worker cannot serve");
+        else log.error({ worker: slot.number, problem }, "worker failed to start");
       },
       onEnd: (how, isFailure) => onEnd(slot, how, isFailure),
     });
@@ -99,7 +99,7 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
       return false;
     }
     if (phase === "starting") {
-      started.reject(new GatewayError("config_invalid", `worker ${slot.number} ended before it served (${how})`));
+      started.reject(new GatewayError("config_invalid", `worker ${slot.number} exited during startup (${how})`));
       return false;
     }
     if (slot.failures < maxFailures || slots.some(({ serving }) => serving !== undefined)) return true;
@@ -182,7 +182,7 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
 async function endWithin(limitMs: number, ended: Promise<void>, slots: readonly WorkerSlot[], log: Logger) {
   const stopTimer = systemTimer(limitMs, () => {
     const hung = slots.filter(({ isRunning }) => isRunning);
-    log.error({ workers: hung.map(({ number }) => number).join(", ") }, "workers did not end in time and are killed");
+    log.error({ workers: hung.map(({ number }) => number).join(", ") }, "killing workers that did not stop in time");
     for (const slot of hung) slot.kill();
   });
   await ended.finally(stopTimer);

@@ -122,7 +122,7 @@ export class WorkerSlot {
       begin: async () => ({ ...(await begin()), worker: number }),
       ready: () => {
         this.#readyAt = systemClock.now();
-        log.info({ worker: number, pid: worker.pid }, "worker serves");
+        log.info({ worker: number, pid: worker.pid }, "worker ready");
         this.#watch(worker, 0);
         return onReady();
       },

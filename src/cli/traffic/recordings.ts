@@ -129,7 +129,7 @@ export function defaultRecordingFile(env: Environment): string {
 
 /** The path or database URL of the recordings to use. */
 export async function resolveStore({ store, config: file }: StoreArguments, io: StoreIo): Promise<string> {
-  if (store !== undefined && file !== undefined) throw new UsageError("--store and --config exclude each other");
+  if (store !== undefined && file !== undefined) throw new UsageError("--store and --config cannot be combined");
   if (store !== undefined) return store;
   if (file === undefined) return (await storeInFolder(io)) ?? defaultRecordingFile(io.env);
   const { record } = await loadConfigFile(file, io);

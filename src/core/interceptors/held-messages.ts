@@ -67,7 +67,7 @@ interface Entry {
 const taken: HeldMessageResult = { ok: true };
 const unknown: HeldMessageResult = { ok: false, problem: "no message is held under this id" };
 
-const unanswerable: HeldMessageResult = { ok: false, problem: "a notification has no answer; let it go or drop it" };
+const unanswerable: HeldMessageResult = { ok: false, problem: "a notification has no answer; release or drop it" };
 
 /** Why several workers hold no messages. */
 export const oneProcessHolds = "messages can be held by a gateway of one process only; set `workers` to 1";

@@ -77,7 +77,7 @@ export const figuresSchema = z.strictObject({
 export const edgeSchema = z.strictObject({
   principal: z.string(),
   route: z.string(),
-  upstream: z.string().optional().describe("The server behind a route with several."),
+  upstream: z.string().optional().describe("The server that the request went to, on a route with several."),
   ...counts,
   ...latency,
 });
@@ -121,6 +121,6 @@ export const turnSchema = z.strictObject({
   questions: z
     .array(z.strictObject({ summary: z.string(), text: z.string().optional(), answer: z.string().optional() }))
     .readonly()
-    .describe("What the server asked meanwhile."),
-  answer: z.string().optional().describe("What was answered, as text; absent without the right to read messages."),
+    .describe("Requests from the server during the call."),
+  answer: z.string().optional().describe("The answer, as text; absent without the right to read messages."),
 }) as unknown as z.ZodType<Turn>;

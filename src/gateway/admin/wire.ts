@@ -6,7 +6,7 @@ import type { StatsRow } from "../../recorder/store/store-contract.ts";
 export interface TrafficEdge {
   readonly principal: string;
   readonly route: string;
-  /** The server behind a route with several. */
+  /** The server that the request went to, on a route with several. */
   readonly upstream?: string;
   readonly count: number;
   readonly errors: number;

@@ -210,7 +210,7 @@ class ChannelConnection implements ClientConnection {
     this.#running.clear();
     // The last answer is written first.
     setImmediate(() => {
-      this.#session?.end("the client has gone");
+      this.#session?.end("the client disconnected");
       onGone?.();
     });
   }

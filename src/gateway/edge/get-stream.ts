@@ -108,7 +108,7 @@ function lostEventsError(request: RequestId): Message {
   return errorMessage(request, {
     code: errorTable.overloaded.jsonrpc ?? -32603,
     message:
-      "the answer is lost: the gateway was restarted, or no longer keeps the events after that id; the server may have carried out the request",
+      "the answer is lost: the gateway was restarted, or no longer keeps the events after that id; the server may have executed the request",
     data: { origin: "gateway", code: "overloaded" },
   });
 }

@@ -54,7 +54,10 @@ export async function handTo(
   if (isRefusedByDistrust(answer)) {
     answer.resume();
     const advice = "compare the clocks, and `cluster.secret` or `state.keys`";
-    gateway.log.error({ peer: peer.node, url: peer.url, advice }, "a peer refuses what this gateway hands over");
+    gateway.log.error(
+      { peer: peer.node, url: peer.url, advice },
+      "a peer rejects the requests that this gateway forwards",
+    );
     return "unreachable";
   }
   passOn(answer, handed.response);

@@ -175,7 +175,11 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
   server.on("checkExpectation", handler);
   // Node would close the connection.
   server.on("connect", (_request, socket) => {
-    const refused = { code: "method_not_allowed", status: 405, reason: "this is no proxy for CONNECT" } as const;
+    const refused = {
+      code: "method_not_allowed",
+      status: 405,
+      reason: "this is not a forward proxy; CONNECT is not supported",
+    } as const;
     refuseSocket(socket as AnsweringSocket, refused, options.onRefused);
   });
   if (unixSocket !== undefined && !isShared && passedSocket === undefined) await removeStaleSocket(unixSocket);
@@ -397,14 +401,14 @@ function passedSocketProblem(
   const address = server.address();
   if (address === null || typeof address === "string") {
     return unixSocket === undefined
-      ? `the socket of systemd is no TCP socket, and \`listen\` says ${host}:${port}; set \`listen.unixSocket\``
+      ? `the socket from systemd is not a TCP socket, but \`listen\` is ${host}:${port}; set \`listen.unixSocket\``
       : undefined;
   }
   const configured = host === "localhost" ? ["127.0.0.1", "::1"] : [host];
   if (unixSocket === undefined && address.port === port && configured.includes(address.address)) return undefined;
   const there = unixSocket ?? `${host}:${port}`;
   const passed = `${address.address}:${address.port}`;
-  return `systemd listens on ${passed} (ListenStream=), and \`listen\` says ${there}; make them the same`;
+  return `systemd listens on ${passed} (ListenStream=), but \`listen\` is ${there}; make them the same`;
 }
 
 function listenError(error: NodeJS.ErrnoException, options: HttpListenOptions): GatewayError {

@@ -207,7 +207,7 @@ export function createPeerCheck(
     if (Math.abs(wall() - vouched.at) > maxAgeMs)
       throw new GatewayError("unauthenticated", "the request of the peer is too old, or the clocks differ");
     if (vouched.headers !== digestOf(headers))
-      throw new GatewayError("unauthenticated", "the headers are not those that the peer handed over");
+      throw new GatewayError("unauthenticated", "the headers differ from those that the peer forwarded");
     const tag = text.slice(-tagLength);
     if (served.get(tag) === true)
       throw new GatewayError("unauthenticated", "the request of the peer was served before");
@@ -226,7 +226,7 @@ export function isBodyOf({ body }: ForwardedCaller, received: Buffer): boolean {
 
 /** The error of a request with another body than the one that was handed over. */
 export function foreignBody(): GatewayError {
-  return new GatewayError("unauthenticated", "the body is not the one that the peer handed over");
+  return new GatewayError("unauthenticated", "the body differs from the one that the peer forwarded");
 }
 
 /** Digest of a body, or of the headers that are handed over. */

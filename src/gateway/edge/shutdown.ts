@@ -18,7 +18,7 @@ export function lateError(): GatewayError {
 export function cutError(): GatewayError {
   return new GatewayError(
     "shutting_down",
-    "the gateway shut down before the answer came; the server may have carried out the call",
+    "the gateway shut down before the server answered; the server may have executed the call",
   );
 }
 

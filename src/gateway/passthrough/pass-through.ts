@@ -100,7 +100,7 @@ class Relay implements Dispatcher.DispatchHandler {
 
   abort(): void {
     this.#isAborted = true;
-    this.#controller?.abort(new GatewayError("cancelled", "the client has gone"));
+    this.#controller?.abort(new GatewayError("cancelled", "the client disconnected"));
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

@@ -119,7 +119,7 @@ export function createUpstreamBinding(
     linkFor: (exchange, session) => {
       const known = session === undefined ? undefined : links.of(session);
       if (known !== undefined) return known;
-      if (isDraining) throw new GatewayError("shutting_down", "this route has been taken out of service");
+      if (isDraining) throw new GatewayError("shutting_down", "this route has been removed");
       return links.for(exchange, session);
     },
     restore: (restorable) => {

@@ -38,7 +38,7 @@ describe("an upstream's health", () => {
 
   it("says nothing of failures that are not the upstream's", () => {
     const { health } = bench();
-    health.failed(new GatewayError("cancelled", "the client has gone"));
+    health.failed(new GatewayError("cancelled", "the client disconnected"));
     health.failed(new GatewayError("overloaded", "too many children"));
     expect(health.state).toBe("not tried yet");
   });

@@ -94,7 +94,7 @@ export function createLinks(
   function sweep(): void {
     for (const [key, link] of byPrincipal) {
       if (!link.isIdle || link.lastUse > usesAtSweep) continue;
-      drop(key, link, "closed because nobody used it");
+      drop(key, link, "closed because it was unused");
     }
     usesAtSweep = uses;
     stopSweep = byPrincipal.size === 0 ? undefined : setTimer(idleMs, sweep);

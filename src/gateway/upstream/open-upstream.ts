@@ -111,7 +111,7 @@ const inProcessLimits: LinkLimits = { perPrincipal: 16, total: 512, countsSessio
 /** When to say that a process takes long to start. */
 const slowStartMs = 8000;
 const slowStartHint =
-  "npx, uvx and the like may be downloading it; behind a proxy, pass what they need with --env NAME or `upstream.env`";
+  "npx, uvx or a similar tool may be downloading it; behind a proxy, pass what they need with --env NAME or `upstream.env`";
 
 /** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
 const lingerMs = 5000;

@@ -54,7 +54,7 @@ export function createRestoredLink(
     try {
       const { message } = await link.request(initialize);
       if (message?.kind !== "result")
-        throw new GatewayError("upstream_unreachable", "the server refused to begin the session anew");
+        throw new GatewayError("upstream_unreachable", "the server refused to start a new session");
       await link.send(initialized);
     } finally {
       stop();

@@ -61,7 +61,7 @@ export interface GatewayCluster {
   readonly sharing: SessionSharing | undefined;
   /** Creates rate limits that hold for all gateways together; absent where nothing is shared. */
   readonly createBuckets: CreateBuckets | undefined;
-  /** How many of the other gateways have another configuration. */
+  /** How many of the other gateways have a different configuration. */
   readonly otherConfigs: () => number;
   /** Another configuration is in use. */
   follow(config: Config): void;

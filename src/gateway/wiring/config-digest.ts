@@ -65,7 +65,7 @@ export function createConfigComparison(log: Logger): ConfigComparison {
       const text = others.join(" ");
       if (text === known) return;
       known = text;
-      if (count > 0) log.warn({ gateways: text }, "other gateways have another configuration");
+      if (count > 0) log.warn({ gateways: text }, "other gateways have a different configuration");
       else log.info({}, "all gateways have the same configuration");
     },
   };

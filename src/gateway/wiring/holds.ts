@@ -61,7 +61,7 @@ export function createHolds(heldMessages: HeldMessages, onChange: () => void): H
         close: () => {
           if (!open.delete(name)) return;
           onChange();
-          heldMessages.releaseOf(name, "nobody holds it any more");
+          heldMessages.releaseOf(name, "the filter that held it has ended");
         },
       };
     },

@@ -52,7 +52,7 @@ export function createSharedEndings(
         shared.endSession(session.id, session.expiresAt).catch((error: unknown) => {
           untold.set(session.id, session.expiresAt);
           const reason = GatewayError.from(error).message;
-          log.warn({ reason }, "other gateways learn that a session has ended when the store is back");
+          log.warn({ reason }, "other gateways will learn that a session has ended when the store is back");
         });
       },
       has: async (session) => {
@@ -63,7 +63,7 @@ export function createSharedEndings(
           return isOver;
         } catch (error) {
           const reason = GatewayError.from(error).message;
-          log.warn({ reason }, "cannot ask whether a session has ended elsewhere; it goes on");
+          log.warn({ reason }, "cannot check whether a session has ended elsewhere; it continues");
           return false;
         }
       },
@@ -77,7 +77,7 @@ export function createSharedEndings(
           ?.join(id, [node, openedBy], maxAgeMs)
           .catch((error: unknown) => {
             const reason = GatewayError.from(error).message;
-            log.warn({ reason }, "other gateways may end a session that is used here when it is idle there");
+            log.warn({ reason }, "other gateways may end a session as idle although it is used here");
           });
       },
       // While the store is unavailable, it ends as it would without other gateways.

@@ -66,7 +66,10 @@ function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kep
     const journal = openStreamJournal(folder, node, wall);
     return outliving({ ended, journal, taskOwners }, openEndedSessions(undefined, wall), (error) => {
       const reason = thrownMessage(error);
-      log.warn({ folder, reason }, "cannot write to the state folder; a restart forgets what ends meanwhile");
+      log.warn(
+        { folder, reason },
+        "cannot write to the state folder; a restart forgets the sessions that end until then",
+      );
     });
   } catch (error) {
     const reason = thrownMessage(error);

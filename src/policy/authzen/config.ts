@@ -116,7 +116,7 @@ function urlProblem(text: string, allowHttp: boolean): string | undefined {
   if (!/^https?:\/\//iu.test(text) || !URL.canParse(text)) return "is not an http or https URL";
   const { protocol, hostname, search, hash, username, password } = new URL(text);
   if (search !== "" || hash !== "") return "must have neither a query nor a fragment";
-  if (username !== "" || password !== "") return "must hold no credentials: use `token` or `headers`";
+  if (username !== "" || password !== "") return "must not contain credentials; use `token` or `headers`";
   if (protocol === "https:" || allowHttp || isLoopback(hostname)) return undefined;
   return "must be https (AuthZEN, section 10.1); set `allowHttp: true` if something else protects the connection";
 }

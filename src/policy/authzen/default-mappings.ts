@@ -190,7 +190,7 @@ export function subjectIdOf({ kind, id, claims }: Principal, { subjectClaim }: I
   if (kind !== "token") return id;
   const value = claims[subjectClaim];
   if (typeof value === "string" && value !== "") return value;
-  throw invalidParams(`the token has no claim \`${subjectClaim}\` that says who acts`);
+  throw invalidParams(`the token has no claim \`${subjectClaim}\` that identifies the actor`);
 }
 
 /** The context of every evaluation request. */

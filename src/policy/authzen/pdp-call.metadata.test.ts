@@ -90,7 +90,7 @@ describe("the configuration of a decision point", () => {
   it.each([
     [{ url: "pdp.example.com" }, "url: is not an http or https URL"],
     [{ url: "https://pdp.example.com?x=1" }, "url: must have neither a query nor a fragment"],
-    [{ url: "https://a:b@pdp.example.com" }, "url: must hold no credentials"],
+    [{ url: "https://a:b@pdp.example.com" }, "url: must not contain credentials"],
     [{ url: "http://pdp.example.com" }, "url: must be https"],
     [{ url: "http://127.0.0.1.evil.example" }, "url: must be https"],
     [{ tls: { certFile: "a.pem" } }, "tls: `certFile` and `keyFile` go together"],

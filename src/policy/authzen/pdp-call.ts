@@ -31,7 +31,7 @@ export interface AuthZenCall {
   readonly signal: AbortSignal;
 }
 
-/** Calls the decision point; rejects only if the caller went away. */
+/** Calls the decision point; rejects only if the caller disconnected. */
 export type CallAuthZen = (call: AuthZenCall) => Promise<AuthZenOutcome>;
 
 export interface AuthZenCallDeps {

@@ -139,7 +139,7 @@ describe("the AuthZEN provider", () => {
     });
     await expect(
       Promise.resolve(provider.evaluateRequest(call(), { memory: undefined, signal: gone.signal })),
-    ).rejects.toThrow("the caller went away");
+    ).rejects.toThrow("the caller disconnected");
     expect(breaker).toEqual([false]);
   });
 });

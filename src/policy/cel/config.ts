@@ -101,7 +101,7 @@ const resultRule = z
     detect: z
       .strictObject({
         secrets: onDetection.optional().describe("Keys, tokens and private keys."),
-        personalData: onDetection.optional().describe("Mail addresses, phone, bank and card numbers."),
+        personalData: onDetection.optional().describe("Email addresses, phone, bank and card numbers."),
       })
       .optional()
       .describe("What to detect in every string of the result, and what to do when it is found."),

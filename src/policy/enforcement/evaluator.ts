@@ -233,7 +233,7 @@ export const maxParts = 1000;
 export const tooManyParts: PolicyRefusal = {
   kind: "invalid",
   code: "too_many_parts",
-  reason: `The policy decides about each subscription or answer in a request, and takes ${maxParts} of them at most.`,
+  reason: `The policy decides about each subscription or answer in a request and accepts at most ${maxParts} of them.`,
 };
 
 /** A class, so that the signal is created only if a provider reads it. */
@@ -380,5 +380,5 @@ const wrongKind: PolicyRefusal = {
 const unclearMethod: PolicyRefusal = {
   kind: "invalid",
   code: "ambiguous_method",
-  reason: "The method is written in other letter case than MCP defines it.",
+  reason: "The method differs from the one that MCP defines only in letter case.",
 };

@@ -187,5 +187,5 @@ async function collect(incoming: IncomingMessage, limit: number): Promise<PdpRep
 /** The error for an aborted signal: its reason, if that is an error. */
 export function abortError(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;
-  return reason instanceof Error ? reason : new DOMException("the caller went away", "AbortError");
+  return reason instanceof Error ? reason : new DOMException("the caller disconnected", "AbortError");
 }

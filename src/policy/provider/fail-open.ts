@@ -107,7 +107,7 @@ export function withDeadline(provider: PolicyProvider, options: DeadlineOptions)
     });
     const stopListening = outer.onCancel((reason) => {
       inner.cancel(reason);
-      resolve(onLate(`the caller went away (${reason})`));
+      resolve(onLate(`the caller disconnected (${reason})`));
     });
     decision.then(resolve, reject);
     try {

@@ -25,7 +25,7 @@ export interface Turn {
   /** What the call was given; absent without bodies. Long values are cut. */
   readonly arguments?: readonly TurnArgument[];
   readonly questions: readonly TurnQuestion[];
-  /** What was answered, as text; absent without bodies. */
+  /** The answer, as text; absent without bodies. */
   readonly answer?: string;
 }
 

@@ -315,12 +315,12 @@ describe("the end of a session", () => {
     await sendEndpoint(server);
     const sent = opened.channel.send(request(1));
     const post = await server.posted(1);
-    const closing = opened.channel.close("the client has gone");
-    await expect(sent).rejects.toEqual(failure("upstream_unreachable", "closed: the client has gone"));
+    const closing = opened.channel.close("the client disconnected");
+    await expect(sent).rejects.toEqual(failure("upstream_unreachable", "closed: the client disconnected"));
     await closing;
     await opened.channel.close("again");
     await Promise.all([post.closed, (await server.opened).closed]);
-    expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", "closed: the client has gone"));
+    expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", "closed: the client disconnected"));
     expect(opened.heard.order).toEqual(["closed"]);
   });
 

@@ -381,7 +381,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   #expectEnd(): void {
     const { setTimer } = this.#link.endpoint;
     this.#stopTimer = setTimer(lingerMs, () =>
-      this.#reader?.abort(new GatewayError("cancelled", "the stream of the answer is no longer needed")),
+      this.#reader?.abort(new GatewayError("cancelled", "the response stream is no longer needed")),
     );
   }
 

@@ -89,8 +89,7 @@ async function approve(
   { config, queries, clock, note }: AdminDeps,
 ): Promise<{ readonly approved: number }> {
   const { drift } = config();
-  if (drift === undefined)
-    throw new GatewayError("not_found", "the configuration names no lock file: set `drift.lock`");
+  if (drift === undefined) throw new GatewayError("not_found", "no lock file is configured; set `drift.lock`");
   const lock = await readLock(drift.lock);
   const found = (await queries.drift(lock)).find((one) => one.route === route)?.drifts ?? [];
   const chosen = definitions.map(({ key, digest }) => {

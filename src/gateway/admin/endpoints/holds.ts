@@ -135,7 +135,7 @@ export const decideHold = defineEndpoint({
   method: "POST",
   path: "/holds/{id}",
   name: "decideHold",
-  summary: "Let a held message go, change it, refuse it, or answer it.",
+  summary: "Release, change, refuse or answer a held message.",
   right: "operate",
   pathSchema: z.strictObject({ id: z.string().max(1000) }),
   query: nothing,

@@ -112,7 +112,7 @@ export const answerCall = defineEndpoint({
   result: nothing,
   handle: ({ path, body: { question, ...answer } }, { calls }) => {
     if (!calls.get(path.id).answer(question, answer))
-      throw new GatewayError("not_found", `no question ${question} waits for an answer`);
+      throw new GatewayError("not_found", `no question ${question} is waiting for an answer`);
     return {};
   },
 });

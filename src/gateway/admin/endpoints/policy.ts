@@ -101,7 +101,7 @@ export const startReplay = defineEndpoint({
   method: "POST",
   path: "/policy/replay",
   name: "startPolicyReplay",
-  summary: "Start to run rules over recorded traffic of a route; the job says which decisions would change.",
+  summary: "Run rules over the recorded traffic of a route; the job reports which decisions would change.",
   right: "operate",
   pathSchema: nothing,
   query: nothing,

@@ -81,7 +81,7 @@ export function createOidcPaths(
     const { searchParams } = new URL(request.url ?? "/", "http://gateway");
     const flow = signIn.cookies.get(flowCookie, headers);
     if (flow === undefined || flow.until <= clock.wall())
-      throw new GatewayError("unauthenticated", "no login was begun in this browser, or too long ago");
+      throw new GatewayError("unauthenticated", "no sign-in was started in this browser, or it has expired");
     const claims = await login.finish(searchParams, flow, redirectUri(request));
     const caller = callerOfClaims(claims, config);
     const cleared = signIn.cookies.clear(flowCookie, headers);

@@ -30,7 +30,7 @@ export interface FederationDeps {
   readonly quickMs: number;
   readonly seals: Pick<Seals, "cursor" | "requestState">;
   /** A list lacked a member, or showed its earlier list. */
-  readonly onDegraded: (method: string, degraded: Degraded) => void;
+  readonly onDegraded: (method: string, degraded: Degraded, exchange: Exchange) => void;
   /** Observes the requests of the federation itself to its members. */
   readonly observer?: OwnRequestObserver | undefined;
 }

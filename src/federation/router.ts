@@ -171,7 +171,7 @@ export class Router implements ListSource {
     if (cursor !== undefined && place === undefined)
       throw new GatewayError("invalid_params", "params.cursor is not one of this list; read the list from its start");
     const page = await this.#filler.fill(exchange, facts, place);
-    for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded);
+    for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded, exchange);
     for (const member of page.failed) this.#links.lacked?.(facts, member);
     if (place === undefined) this.#links.listed(exchange, facts, page.next === undefined ? page.entries : undefined);
     const list = formatEntries(page.entries);

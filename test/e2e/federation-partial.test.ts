@@ -85,7 +85,13 @@ describe.each(cases)("$method of several servers, with a client of $revision", (
       ],
     });
     const warning = lines.find((line) => line.includes("list without a server"));
-    expect(JSON.parse(warning ?? "{}")).toMatchObject({ level: "warn", route: "all", member: "bad", method });
+    expect(JSON.parse(warning ?? "{}")).toMatchObject({
+      level: "warn",
+      exchange: expect.stringMatching(/-n\.\d+-\d+$/u),
+      route: "all",
+      member: "bad",
+      method,
+    });
     const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
     expect(metrics).toContain('headgate_degraded_lists_total{route="all",member="bad"} 1');
   });

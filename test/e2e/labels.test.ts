@@ -6,6 +6,7 @@ import { decodeLabel, type LabelParts } from "../../src/protocol/ids/label.ts";
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
 import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { type Folder, headgate, temporaryFolder } from "../support/capture-file.ts";
+import { fakeUpstream } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
@@ -21,7 +22,7 @@ const streaming: Answering = async (call, { id }) => {
   stream.end();
 };
 
-function configFor(folder: Folder, url: string): string {
+function configFor(folder: Folder, url: string, policy: object = { rules: [{ id: "all", allow: "true" }] }): string {
   return folder.write(
     "headgate.json",
     JSON.stringify({
@@ -30,7 +31,7 @@ function configFor(folder: Folder, url: string): string {
       record: { file: folder.at("traffic.sqlite") },
       audit: { file: folder.at("audit.ndjson") },
       upstream: { url },
-      policy: { rules: [{ id: "all", allow: "true" }] },
+      policy,
     }),
   );
 }
@@ -42,6 +43,12 @@ function partsOf(label: string | undefined): LabelParts | undefined {
 
 function jsonLines<Line>(text: string): Line[] {
   return text.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line) as Line] : []));
+}
+
+/** The address of a server that is gone. */
+async function closedServer(): Promise<{ readonly url: string }> {
+  await using server = await fakeUpstream((call) => call.replyRaw(202));
+  return { url: new URL(server.url).origin };
 }
 
 describe("labels of exchanges", () => {
@@ -94,6 +101,22 @@ describe("labels of exchanges", () => {
     const shown = await headgate("traffic", "show", short, ...store);
     expect(shown.output).toContain(label);
     expect(shown.output).toContain("notifications/progress");
+  });
+
+  it("[SC-036] are on the warning that a message passed without a decision", async () => {
+    using folder = temporaryFolder();
+    await using upstream = await legacyUpstream((call, { id }) => call.reply(textResult(id, "done")));
+    const { url } = await closedServer();
+    const policy = { authzen: { url, retries: 0 }, failOpen: true };
+    await using gateway = await startGateway(["run", "--config", configFor(folder, upstream.url, policy)]);
+    const session = await openSession(gateway.url);
+    await session.post({ jsonrpc: "2.0", id: "open", method: "prompts/get", params: { name: "any" } });
+    await gateway.process.stop();
+    const lines = jsonLines<{ msg: string; exchange?: string }>(gateway.process.output());
+    const labels = (message: string) => lines.flatMap(({ msg, exchange }) => (msg.includes(message) ? [exchange] : []));
+    const opened = labels("policy failed open");
+    expect(opened.map((label) => partsOf(label)?.subject)).toContainEqual({ kind: "id", key: "s:open" });
+    expect(labels("exchange")).toEqual(expect.arrayContaining(opened));
   });
 
   it("[SC-037, SC-069] hold no secret that a client put into the id of a request, and stay short", async () => {

@@ -54,8 +54,8 @@ export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToC
     return senders.get(session) ?? ((message, label) => streamsOf(session).general.write(message, label));
   }
 
-  function undelivered(error: unknown): void {
-    log.debug({ route, reason: GatewayError.from(error).message }, "could not notify the client");
+  function undelivered(exchange: string | undefined, error: unknown): void {
+    log.debug({ exchange, route, reason: GatewayError.from(error).message }, "could not notify the client");
   }
 
   function toClient(exchange: Exchange): Promise<Reply> {
@@ -81,7 +81,7 @@ export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToC
     observer.sent("client", exchange.message, exchange);
     const written = sender(exchange.message, exchange.id);
     // A slow client must not hold up a source that others share; its queue is bounded instead.
-    if (exchange.isUnpaced === true) written?.catch(undelivered);
+    if (exchange.isUnpaced === true) written?.catch((error: unknown) => undelivered(exchange.id, error));
     else await written;
     return noReply;
   }
@@ -125,7 +125,8 @@ export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToC
     },
     hasClientSender: (session) => senders.has(session),
     notify: (session, message) => {
-      senderOf(session)(message)?.catch(undelivered);
+      // The gateway's own; no exchange brought it.
+      senderOf(session)(message)?.catch((error: unknown) => undelivered(undefined, error));
     },
     end: (session) => {
       streams.get(session)?.close();

@@ -39,9 +39,9 @@ export function openFederation(
     quickMs: timeouts.quick,
     seals,
     observer: deps.ownRequests,
-    onDegraded: (method, { upstream, reason, stale }: Degraded) => {
+    onDegraded: (method, { upstream, reason, stale }: Degraded, { id }) => {
       metrics.metrics.degradedLists.labels({ route, member: upstream }).inc();
-      log.warn({ route, member: upstream, method, reason, stale }, "list without a server");
+      log.warn({ exchange: id, route, member: upstream, method, reason, stale }, "list without a server");
     },
   });
 

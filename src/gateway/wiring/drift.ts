@@ -37,9 +37,10 @@ export function openDriftGuard(
     createDriftGuard({
       mode,
       lock,
-      onDrift: (route, { key, type, severity, fields, reasons }) => {
+      onDrift: (route, { key, type, severity, fields, reasons }, { id }) => {
         log.warn(
           {
+            exchange: id,
             route,
             definition: key,
             type,

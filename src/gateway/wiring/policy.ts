@@ -91,9 +91,12 @@ function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | unde
   const { log, setTimer } = deps;
   const { timeout, failOpen } = policy ?? policyDefaults;
   const { policyTimeouts, policyFailOpen } = deps.metrics.metrics;
-  const onFailOpen = (problem: string): void => {
+  const onFailOpen: OnFailOpen = (problem, exchange) => {
     policyFailOpen.labels({ route: name }).inc();
-    log.warn({ route: name, problem }, "policy failed open: a message passed without a decision");
+    log.warn(
+      { exchange: exchange.id, route: name, problem },
+      "policy failed open: a message passed without a decision",
+    );
   };
   const remote =
     deps.providers[name] ?? deps.providers[configuredRoute(name)] ?? openRemotePolicy(route, { ...deps, onFailOpen });

@@ -12,7 +12,7 @@ const subject = InspectedMessage.of(exchangeWith(requestOf("tools/call")));
 
 function opened(provider: PolicyProvider) {
   const told: string[] = [];
-  return { told, decorated: withFailOpen(provider, (problem) => void told.push(problem)) };
+  return { told, decorated: withFailOpen(provider, (problem, { id }) => void told.push(`${id}: ${problem}`)) };
 }
 
 function refusalOf(decision: Decision): PolicyRefusal {
@@ -54,7 +54,8 @@ describe("withFailOpen", () => {
       expect(decision).toMatchObject({ effect: "allow" });
       expect(decision.explanation.notes?.at(-1)).toContain("the breaker is open");
     }
-    expect(told).toEqual(["the breaker is open", "the breaker is open"]);
+    const entry = `${subject.exchange.id}: the breaker is open`;
+    expect(told).toEqual([entry, entry]);
   });
 
   it("[PA-126] stays closed for neverFailOpen", async () => {
@@ -80,7 +81,11 @@ describe("withFailOpen", () => {
     });
     const entries = ["a", "b"].map((name) => ({ name, value: {} }));
     const decision = await decorated.filterList?.({ subject, kind: "tool", entries }, call);
-    expect([decision?.visible, decision?.refusal, told]).toEqual([[true, true], undefined, ["gone"]]);
+    expect([decision?.visible, decision?.refusal, told]).toEqual([
+      [true, true],
+      undefined,
+      [`${subject.exchange.id}: gone`],
+    ]);
   });
 
   it("shows a list if the provider throws", async () => {
@@ -98,7 +103,7 @@ describe("withFailOpen", () => {
       expect(await decorated.filterList?.({ subject, kind: "tool", entries }, call)).toMatchObject({
         visible: [true, true],
       });
-      expect(told).toEqual(["gone"]);
+      expect(told).toEqual([`${subject.exchange.id}: gone`]);
     }
     const { decorated } = opened(fakeProvider({ sees: (name) => name === "a" }));
     expect(decorated.filterList?.({ subject, kind: "tool", entries }, call)).toMatchObject({

@@ -10,12 +10,12 @@ import {
   type PolicyRefusal,
 } from "./provider.ts";
 import { Cancellation } from "../../core/cancellation.ts";
-import type { SetTimer } from "../../core/exchange.ts";
+import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../errors.ts";
 
-/** Called for every message that passes without a decision, with the reason. */
-export type OnFailOpen = (problem: string) => void;
+/** Called for every message that passes without a decision, with the reason and the exchange. */
+export type OnFailOpen = (problem: string, exchange: Pick<Exchange, "id">) => void;
 
 /**
  * A provider that lets messages pass when there is no decision, as `failOpen: true` asks for. Denials stay denials.
@@ -30,21 +30,30 @@ export type OnFailOpen = (problem: string) => void;
  * | the provider threw                    | goes on     |
  */
 export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): PolicyProvider {
-  function opened(problem: string, explanation: Explanation = explain(provider.name)): Explanation {
-    onFailOpen(problem);
+  function opened(
+    { exchange }: InspectedMessage,
+    problem: string,
+    explanation: Explanation = explain(provider.name),
+  ): Explanation {
+    onFailOpen(problem, exchange);
     return { ...explanation, notes: [...(explanation.notes ?? []), `failed open: ${problem}`] };
   }
 
-  function check(decision: Decision): Decision {
-    if (decision.effect === "allow" || !mayFailOpen(decision.refusal)) return decision;
-    return { effect: "allow", explanation: opened(decision.refusal.reason, decision.explanation) };
+  function decide(subject: InspectedMessage, evaluate: () => MaybePromise<Decision>): MaybePromise<Decision> {
+    return settle(
+      evaluate,
+      (decision) =>
+        decision.effect === "allow" || !mayFailOpen(decision.refusal)
+          ? decision
+          : { effect: "allow", explanation: opened(subject, decision.refusal.reason, decision.explanation) },
+      (thrown) => ({ effect: "allow", explanation: opened(subject, errorText(thrown)) }),
+    );
   }
 
-  const failed = (thrown: unknown): Decision => ({ effect: "allow", explanation: opened(errorText(thrown)) });
   const filterList = provider.filterList?.bind(provider);
   return overrideProvider(provider, {
-    evaluateRequest: (subject, call) => settle(() => provider.evaluateRequest(subject, call), check, failed),
-    evaluateResponse: (subject, call) => settle(() => provider.evaluateResponse(subject, call), check, failed),
+    evaluateRequest: (subject, call) => decide(subject, () => provider.evaluateRequest(subject, call)),
+    evaluateResponse: (subject, call) => decide(subject, () => provider.evaluateResponse(subject, call)),
     ...(filterList && {
       filterList: (list, call) => {
         const visible = list.entries.map(() => true);
@@ -53,8 +62,8 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
           (decision) =>
             decision.refusal === undefined || !mayFailOpen(decision.refusal)
               ? decision
-              : { visible, explanation: opened(decision.refusal.reason, decision.explanation) },
-          (thrown) => ({ visible, explanation: opened(errorText(thrown)) }),
+              : { visible, explanation: opened(list.subject, decision.refusal.reason, decision.explanation) },
+          (thrown) => ({ visible, explanation: opened(list.subject, errorText(thrown)) }),
         );
       },
     }),

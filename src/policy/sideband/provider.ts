@@ -55,9 +55,9 @@ export function createSidebandProvider(config: SidebandConfig, deps: SidebandPro
   const explained = (startedAt: number, ...notes: string[]): Explanation =>
     explain(name, notes, clock.now() - startedAt, read);
 
-  function allowUndecided(startedAt: number, memory: unknown): Decision {
+  function allowUndecided({ exchange }: InspectedMessage, startedAt: number, memory: unknown): Decision {
     const problem = "PingAuthorize is unavailable";
-    onFailOpen?.(problem);
+    onFailOpen?.(problem, exchange);
     return { effect: "allow", memory, explanation: explained(startedAt, `failed open: ${problem}`) };
   }
 
@@ -84,7 +84,7 @@ export function createSidebandProvider(config: SidebandConfig, deps: SidebandPro
     const startedAt = clock.now();
     const outcome = await engine.evaluateRequest(toRequestFacts(subject, config.publicUrl), { signal });
     if (outcome.action === "answer") return deny(startedAt, outcome.refusal, outcome.answer);
-    if (outcome.decision === "fail-open") return allowUndecided(startedAt, outcome.store);
+    if (outcome.decision === "fail-open") return allowUndecided(subject, startedAt, outcome.store);
     const impossible = outcome.changes.find((change) => !isPossible(change, subject));
     if (impossible !== undefined) return refuseImpossible(startedAt, impossible.type);
     const body = outcome.changes.find((change) => change.type === "set-body")?.body;
@@ -104,7 +104,7 @@ export function createSidebandProvider(config: SidebandConfig, deps: SidebandPro
       return deny(startedAt, refusal, emptyAnswer(500));
     }
     const outcome = await engine.evaluateResponse(toResponseFacts(subject), memory, { signal });
-    if (outcome.action === "pass") return allowUndecided(startedAt, undefined);
+    if (outcome.action === "pass") return allowUndecided(subject, startedAt, undefined);
     const { answer, refusal } = outcome;
     if (refusal !== undefined) return deny(startedAt, refusal, answer);
     if (answer.status < 200 || answer.status > 299) return refuseImpossible(startedAt, `status ${answer.status}`);

@@ -24,7 +24,7 @@ export interface DriftGuardOptions {
   /** The current lock; routes that it does not name are not guarded. */
   readonly lock: () => DefinitionLock;
   /** Called once for each drift, and again when it changes. */
-  readonly onDrift: (route: string, drift: Drift) => void;
+  readonly onDrift: (route: string, drift: Drift, exchange: Exchange) => void;
 }
 
 /** What a server offers, as it names and describes it: clients may see another name, and what overrides say. */
@@ -59,7 +59,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
   /** By route and definition: the drift that was seen last, as JSON. */
   const drifted = new Map<string, Map<string, string>>();
 
-  function note(route: string, key: string, drift: Drift | undefined): boolean {
+  function note(exchange: Exchange, route: string, key: string, drift: Drift | undefined): boolean {
     let own = drifted.get(route);
     if (own === undefined) drifted.set(route, (own = new Map()));
     if (drift === undefined) {
@@ -67,7 +67,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
       return false;
     }
     const text = JSON.stringify(drift);
-    if (own.get(key) !== text) onDrift(route, drift);
+    if (own.get(key) !== text) onDrift(route, drift, exchange);
     own.set(key, text);
     return true;
   }
@@ -90,7 +90,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     if (form === undefined) {
       if (approved === undefined) return proceed();
       for (const one of definitionsIn(method, result)) {
-        note(route, definitionKey(one), driftOfDefinition(one, approved[definitionKey(one)]));
+        note(exchange, route, definitionKey(one), driftOfDefinition(one, approved[definitionKey(one)]));
       }
       return proceed();
     }
@@ -102,7 +102,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
       if (definition === undefined || own === undefined) return true;
       const key = definitionKey(definition);
       const drift = driftOfDefinition(definition, own[key]);
-      return !note(server, key, isOverridden && drift?.type === "changed" ? aboutOverride(drift) : drift);
+      return !note(exchange, server, key, isOverridden && drift?.type === "changed" ? aboutOverride(drift) : drift);
     });
     if (mode === "warn" || kept.length === entries.length) return proceed();
     return modify({ set: { [`/result/${form.member}`]: kept } }, "differs from the approved definition");

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 
@@ -48,6 +48,11 @@ describe("interceptors in files", () => {
     expect(await textOf(session, "who")).toContain("who of [address]");
     expect(await textOf(session, "weather")).toContain("sunny, as always in tests");
     expect(upstream.received("tools/call")).toHaveLength(1);
+  });
+
+  it("that --intercept cannot load are named by the option", async () => {
+    const start = startGateway(["run", "--port", "0", "--intercept", "no-such.ts"]);
+    await expect(start).rejects.toThrow(/headgate: --intercept no-such\.ts: \S+no-such\.ts: no such file/u);
   });
 
   it("[SC-063] see the routes and messages that the configuration gives them", async () => {
@@ -124,6 +129,11 @@ describe("interceptors in files", () => {
     await becomes("second told");
     gateway.folder.write("mine.ts", answering("third"));
     await becomes("third told");
+    // Tools such as Git replace a file by removing it first.
+    rmSync(join(gateway.folder.path, "said.ts"));
+    await gateway.process.waitForLine(/interceptors\[0\]\.file: .*said\.ts.*keeping the old one/u);
+    gateway.folder.write("said.ts", "export const said = ' back';");
+    await becomes("third back");
   });
 
   it.each([

@@ -68,8 +68,8 @@ function hookImports(): void {
       if (version === undefined || version === null) return nextResolve(specifier, context);
       const own = ownModules[specifier];
       if (own !== undefined) return nextResolve(isRequired ? fileURLToPath(own) : own.href, context);
-      const resolved = nextResolve(specifier, context);
-      if (!/^\.{1,2}\//u.test(specifier)) return resolved;
+      if (!/^\.{1,2}\//u.test(specifier)) return nextResolve(specifier, context);
+      const resolved = resolveRelative(() => nextResolve(specifier, context), specifier, context.parentURL);
       const { pathname } = new URL(resolved.url);
       const file = fileURLToPath(resolved.url);
       imported.set(file, digestOf(file));
@@ -77,6 +77,17 @@ function hookImports(): void {
       return isRequired ? resolved : { ...resolved, url: `${resolved.url}?${versionKey}=${version}` };
     },
   });
+}
+
+/** Resolves an import; one that is missing is followed too, because it may come into being. */
+function resolveRelative<Resolved>(resolve: () => Resolved, specifier: string, parent: string | undefined): Resolved {
+  try {
+    return resolve();
+  } catch (error) {
+    const url = URL.parse(specifier, parent);
+    if (url?.protocol === "file:") imported.set(fileURLToPath(new URL(url.pathname, url)), unreadable);
+    throw error;
+  }
 }
 
 /** Creates a loader. Node runs TypeScript as it is, by stripping its types. */
@@ -126,7 +137,11 @@ export function createInterceptorLoader(): InterceptorLoader {
       const isKnown = [...wanted].every((file) => modules.has(file)) && !isChanged(loaded);
       const failed = isKnown ? [] : await importAll(wanted);
       if (failed.length > 0) {
-        const placed = failed.map(({ path, message }) => ({ path: placeOf(interceptors, path), message }));
+        const placed = interceptors.flatMap((entry) =>
+          failed.flatMap(({ path, message }) =>
+            path === entry.file ? [{ path: placeOf(entry, "file"), message }] : [],
+          ),
+        );
         return { ok: false, problems: placed };
       }
       const made = await Promise.all(interceptors.map((entry) => interceptorsOf(entry, modules.get(entry.file))));
@@ -138,12 +153,12 @@ export function createInterceptorLoader(): InterceptorLoader {
 }
 
 async function interceptorsOf(entry: InterceptorConfig, module: unknown): Promise<LoadedInterceptors> {
-  const { file, match, place, route, onFailure, mode, timeout } = entry;
+  const { file, match, route, onFailure, mode, timeout } = entry;
   const exported = isObject(module) ? module["default"] : undefined;
   const given: readonly unknown[] = Array.isArray(exported) ? exported : [exported];
-  const refuse = (key: string, message: string): LoadedInterceptors => ({
+  const refuse = (key: "file" | "match", message: string): LoadedInterceptors => ({
     ok: false,
-    problems: [{ path: `${place}.${key}`, message }],
+    problems: [{ path: placeOf(entry, key), message }],
   });
   const options = given.map((one, index) => toOptions(one, file, index));
   const known = options.filter((one) => one !== undefined);
@@ -186,8 +201,9 @@ function toOptions(exported: unknown, file: string, index: number): InterceptorO
   return { name, ...(exported as Omit<InterceptorOptions, "name">) };
 }
 
-function placeOf(interceptors: readonly InterceptorConfig[], file: string): string {
-  return `${interceptors.find((entry) => entry.file === file)?.place ?? ""}.file`;
+/** Where a key of an entry stands; what the command line names has no keys. */
+function placeOf({ place }: InterceptorConfig, key: string): string {
+  return place.startsWith("--") ? place : `${place}.${key}`;
 }
 
 /** What went wrong and where; for a file that cannot be read or parsed, the engine's own words. */
@@ -210,11 +226,14 @@ function isChanged(digests: Digests): boolean {
   return [...digests].some(([file, digest]) => digestOf(file) !== digest);
 }
 
+/** The digest of a file that is missing or cannot be read. */
+const unreadable = "unreadable";
+
 function digestOf(file: string): string {
   try {
     return createHash("sha256").update(readFileSync(file)).digest("hex");
   } catch {
-    return "unreadable";
+    return unreadable;
   }
 }
 

@@ -46,6 +46,16 @@ describe("findings", () => {
     ]);
   });
 
+  it.each([
+    [requestOf("tools/call", { name: "n", arguments: [] }), "object"],
+    [requestOf("tools/call", { name: "n", arguments: null }), "object"],
+    [requestOf("tools/call", { name: "n", task: { ttl: "x" } }), "number"],
+    [requestOf("sampling/createMessage", { messages: [], maxTokens: 1.5 }), "integer"],
+    [requestOf("resources/read"), "object"],
+  ])("[SC-027] name types as JSON does", (message, expected) => {
+    expect(check("2025-11-25", message)[0]?.data).toMatchObject({ expected });
+  });
+
   it("[SC-027] tell a missing member from one of the wrong type", () => {
     expect(places(check("2025-11-25", requestOf("tools/call", {})))).toEqual(["schema.required /params/name"]);
     expect(places(check("2025-11-25", requestOf("tools/call")))).toEqual(["schema.required /params"]);

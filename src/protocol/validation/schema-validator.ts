@@ -106,6 +106,15 @@ interface SchemaViolation {
 
 type Issue = core.$ZodIssue;
 
+/** What JSON calls the types that the schema library has other names for. */
+const jsonTypes: Readonly<Record<string, string>> = {
+  nonoptional: "any value",
+  record: "object",
+  map: "object",
+  tuple: "array",
+  int: "integer",
+};
+
 /** Converts the issues of the schema library. */
 function schemaViolations(issues: readonly Issue[], value: unknown): readonly SchemaViolation[] {
   return issues.flatMap((issue) => violationsIn(issue, value, []));
@@ -117,8 +126,8 @@ function violationsIn(issue: Issue, root: unknown, base: readonly (string | numb
   switch (issue.code) {
     case "invalid_type": {
       const isMissing = valueAt(root, path) === undefined;
-      const expected = String(issue.expected) === "nonoptional" ? "any value" : String(issue.expected);
-      return one(isMissing ? "required" : "type", expected);
+      const expected = String(issue.expected);
+      return one(isMissing ? "required" : "type", jsonTypes[expected] ?? expected);
     }
     case "invalid_value": {
       const values = issue.values.map((value) => JSON.stringify(value)).join(" or ");

@@ -74,6 +74,12 @@ describe("the code behind a requirement", () => {
     expect(problems(citing("help();", 'import { help } from "../test/support/help.ts";'))).toHaveLength(1);
   });
 
+  it("is not excused by another test of the row that starts a program", () => {
+    write(entryPoints.protocol, 'export { act } from "../a.ts";');
+    const whole = 'it("[SC-001] works as a whole", () => { spawn("headgate"); });';
+    expect(problems(`${citing("act();")}\n${whole}`)).toHaveLength(1);
+  });
+
   it("may be a promise of the protocol library alone, if the row says so", () => {
     write(entryPoints.protocol, 'export { act } from "../a.ts";');
     expect(problems(citing("act();"))).toEqual([

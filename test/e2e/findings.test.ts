@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 
@@ -26,6 +27,7 @@ import {
 } from "../support/message-faults.ts";
 import { exchange, post } from "../support/raw-http.ts";
 
+const validationServer = resolve(import.meta.dirname, "../fixtures/validation-server.mjs");
 const modes = ["enforce", "observe"] as const;
 /** Everything is checked and nothing refused, so that every message is seen on both sides. */
 const noted = { method: "warn", schema: "off", semantic: "warn" };
@@ -184,22 +186,47 @@ describe("what is no message", () => {
     ).toContain("just text");
   });
 
-  it.each(["over HTTP", "on standard streams"])("[SC-052] knows an answer twice at once as one: %s", async (how) => {
+  it("[SC-052, SC-059] comes late to the session that gave the request up, on a process that several share", async () => {
     using folder = temporaryFolder();
-    await using http = await legacyUpstream(async (call, { id }) => {
-      if (id === undefined) return call.replyRaw(202);
-      const stream = call.stream();
-      await stream.write(`data: ${JSON.stringify(textResult(id, "done"))}\n\n`.repeat(2));
-      stream.end();
+    const args = [validationServer, folder.at("received")];
+    await using gateway = await startConfigured({
+      record: { file: folder.at("traffic.sqlite") },
+      upstream: { command: process.execPath, args, era: "legacy", sharing: "shared" },
     });
-    const file = resolve(import.meta.dirname, "../fixtures/validation-server.mjs");
-    const local = { command: process.execPath, args: [file, folder.at("received")], era: "legacy" };
-    await using gateway = await startConfigured({ upstream: how === "over HTTP" ? { url: http.url } : local });
+    await openSession(gateway.url);
     const session = await openSession(gateway.url);
-    await session.post(toolCall("one", "twice"));
-    await gateway.process.waitForLine(/"diagnostic":"response\.duplicate".*"one\\" was already answered/u);
+    await openSession(gateway.url);
+    const held = session.post(toolCall("mine", "hold"));
+    await eventually(() => expect(readFileSync(folder.at("received"), "utf8")).toContain('"hold"'));
+    await session.post(cancel("mine"));
+    await held;
+    await gateway.process.waitForLine(/"diagnostic":"response\.late".*"mine\\" was cancelled/u);
+    await gateway.process.stop();
     expect(gateway.process.output()).not.toContain("response.orphan");
+    const listed = await trafficCommand("diagnostic:response.late", "--json", "-s", folder.at("traffic.sqlite"));
+    expect(jsonLines<ExchangeRecord>(listed)).toMatchObject([{ rpcId: "s:mine", session: session.id.slice(0, 8) }]);
   });
+
+  it.each(["over HTTP", "on standard streams", "in a shared process"])(
+    "[SC-052] knows an answer twice at once as one: %s",
+    async (how) => {
+      using folder = temporaryFolder();
+      await using http = await legacyUpstream(async (call, { id }) => {
+        if (id === undefined) return call.replyRaw(202);
+        const stream = call.stream();
+        await stream.write(`data: ${JSON.stringify(textResult(id, "done"))}\n\n`.repeat(2));
+        stream.end();
+      });
+      const sharing = how === "in a shared process" ? "shared" : "session";
+      const args = [validationServer, folder.at("received")];
+      const local = { command: process.execPath, args, era: "legacy", sharing };
+      await using gateway = await startConfigured({ upstream: how === "over HTTP" ? { url: http.url } : local });
+      const session = await openSession(gateway.url);
+      await session.post(toolCall("one", "twice"));
+      await gateway.process.waitForLine(/"diagnostic":"response\.duplicate".*"one\\" was already answered/u);
+      expect(gateway.process.output()).not.toContain("response.orphan");
+    },
+  );
 
   it("[SC-007, SC-030] is recorded as invalid where a route observes; an unknown revision is warned of once", async () => {
     using folder = temporaryFolder();

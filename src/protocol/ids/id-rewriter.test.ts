@@ -148,6 +148,28 @@ describe("rewriting ids on a shared connection", () => {
     expect(reasons).toEqual(["finished", "finished", "unknown", "unknown", "unknown", "unknown", "unknown"]);
   });
 
+  it("knows whose ended request a late message names, as long as the client is there and it is one of the last", () => {
+    const rewriter = createIdRewriter<string>("legacy", { endedPerClient: 2 });
+    const [alice, bob] = [rewriter.join("alice"), rewriter.join("bob")];
+    const call = (id: string) => requestOf("tools/call", { _meta: { progressToken: `t-${id}` } }, id);
+    const sentIds = ["a", "b", "c"].map((id) => sentId(alice, call(id)));
+    const his = sentId(bob, requestOf("ping", {}, "p"));
+    for (const id of [...sentIds, his]) rewriter.restore(resultOf({}, id));
+    const late = (message: Message) => {
+      const found = rewriter.restore(message);
+      return found.type === "late" ? [found.owner, valueOf(found.message)] : found.type;
+    };
+    const [first = 0, second = 0, third = 0] = sentIds;
+    expect(late(resultOf({}, first))).toBe("stray");
+    expect(late(resultOf({}, second))).toEqual(["alice", valueOf(resultOf({}, "b"))]);
+    expect(late(progress(third))).toEqual(["alice", valueOf(progress("t-c"))]);
+    expect(late(resultOf({}, his))).toEqual(["bob", valueOf(resultOf({}, "p"))]);
+    // It wanted no progress.
+    expect(late(progress(his))).toBe("stray");
+    alice.release();
+    expect(late(resultOf({}, third))).toBe("stray");
+  });
+
   it("does not take progress for a request that wanted none", () => {
     const rewriter = createIdRewriter<string>("legacy");
     const ours = sentId(rewriter.join("alice"), requestOf("ping"));

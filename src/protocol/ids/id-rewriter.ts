@@ -24,6 +24,8 @@ export type RestoreResult<Owner> =
   | { readonly type: "owned"; readonly owner: Owner; readonly message: Message }
   /** It names none of our ids: a server request, a log message, a change that concerns every client. */
   | { readonly type: "shared"; readonly message: Message }
+  /** It names a request of this client that has ended, with the client's own ids; only where ended requests are kept. */
+  | { readonly type: "late"; readonly owner: Owner; readonly message: Message }
   /** It names an id that is no longer in use, or one that was never used. */
   | { readonly type: "stray"; readonly reason: "finished" | "unknown"; readonly message: Message };
 
@@ -66,6 +68,19 @@ interface ForwardedRequest<Owner> {
 
 interface Client<Owner> extends ClientIdRewriter {
   readonly owner: Owner;
+  /** Its last requests that have ended, by number. */
+  readonly ended: Map<number, EndedRequest>;
+}
+
+type EndedRequest = Pick<ForwardedRequest<never>, "id" | "token">;
+
+/** Of all clients where none are kept. */
+const noneEnded = new Map<number, EndedRequest>();
+
+/** How a table is used. */
+interface IdRewriterOptions {
+  /** How many ended requests of each client are kept, to know whose late messages are; none unless given. */
+  readonly endedPerClient?: number;
 }
 
 const subscriptionId = {
@@ -85,21 +100,25 @@ const maxTasks = 1000;
  * const rewritten = client.rewrite(request); // { ok: true, message: the same request with our id }
  * const restored = rewriter.restore(response); // { type: "owned", owner: session, message: with the client's id }
  */
-export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
-  return new ConnectionIds(era);
+export function createIdRewriter<Owner>(era: Era, { endedPerClient = 0 }: IdRewriterOptions = {}): IdRewriter<Owner> {
+  return new ConnectionIds(era, endedPerClient);
 }
 
 type Forwarded<Owner> = ForwardedRequest<Client<Owner>>;
 
 class ConnectionIds<Owner> implements IdRewriter<Owner> {
   readonly #era: Era;
+  readonly #endedPerClient: number;
+  /** Those whose ended requests are kept. */
+  readonly #clients = new Set<Client<Owner>>();
   /** By number, and so in the order of numbers. */
   readonly #forwarded = new Map<number, Forwarded<Owner>>();
   #lastNumber = 0;
   #taskCount = 0;
 
-  constructor(era: Era) {
+  constructor(era: Era, endedPerClient: number) {
     this.#era = era;
+    this.#endedPerClient = endedPerClient;
   }
 
   get size(): number {
@@ -109,14 +128,17 @@ class ConnectionIds<Owner> implements IdRewriter<Owner> {
   join(owner: Owner): ClientIdRewriter {
     const client: Client<Owner> = {
       owner,
+      ended: this.#endedPerClient === 0 ? noneEnded : new Map(),
       rewrite: (message) => {
         if (message.kind === "request") return this.#forward(client, message);
         return message.method === "notifications/cancelled" ? this.#cancel(client, message) : { ok: true, message };
       },
       release: () => {
         for (const request of this.#forwarded.values()) if (request.client === client) this.#remove(request);
+        this.#clients.delete(client);
       },
     };
+    if (this.#endedPerClient > 0) this.#clients.add(client);
     return client;
   }
 
@@ -211,8 +233,17 @@ class ConnectionIds<Owner> implements IdRewriter<Owner> {
     return owned(request, message, []);
   }
 
+  /** Walks through all clients, which is fine for rare messages. */
   #stray(message: Message, id: RequestId | undefined): RestoreResult<Owner> {
     const number = numberOf(id);
+    const isProgress = message.method === "notifications/progress";
+    for (const { owner, ended } of this.#clients) {
+      const request = ended.get(number);
+      const own = isProgress ? request?.token : request?.id;
+      if (own === undefined) continue;
+      const name = isProgress ? "params.progressToken" : "id";
+      return { type: "late", owner, message: replaceIds(message, [{ name, id: own }]) };
+    }
     return { type: "stray", reason: number > 0 && number <= this.#lastNumber ? "finished" : "unknown", message };
   }
 
@@ -235,7 +266,15 @@ class ConnectionIds<Owner> implements IdRewriter<Owner> {
   }
 
   #remove(request: Forwarded<Owner>): void {
-    if (this.#forwarded.delete(request.number) && request.task !== undefined) this.#taskCount--;
+    if (!this.#forwarded.delete(request.number)) return;
+    if (request.task !== undefined) this.#taskCount--;
+    if (this.#endedPerClient === 0) return;
+    const { id, token, number, client } = request;
+    const { ended } = client;
+    ended.set(number, { id, token });
+    if (ended.size <= this.#endedPerClient) return;
+    const [oldest] = ended.keys();
+    if (oldest !== undefined) ended.delete(oldest);
   }
 }
 

@@ -114,7 +114,7 @@ class SharedConnection {
   readonly #onEnd: () => void;
   readonly #channel: LazyChannel;
   readonly #sessions = new Set<SessionLink>();
-  readonly #ids = createIdRewriter<MessageOwner>("legacy");
+  readonly #ids = createIdRewriter<MessageOwner>("legacy", { endedPerClient: 100 });
   /** The requests of the server that are not answered yet, and which session received them, by request id. */
   readonly #serverRequests = new Map<string, ServerRequest>();
   readonly #turn = createTurnLimiter();
@@ -268,10 +268,12 @@ class SharedConnection {
     const restored = this.#ids.restore(received);
     const { message } = restored;
     if (restored.type === "owned") this.#deliver(message, restored.owner);
+    else if (restored.type === "late") restored.owner.onMessage(message);
     else if (message.kind === "request") this.#receiveRequest(message);
     else if (message.kind === "notification" && restored.type === "shared") this.#broadcast(message);
-    // A response to a request that has ended: one session logs it. Late progress is dropped.
-    else if (message.kind !== "notification") this.#anySession?.onMessage(message);
+    // One session logs an answer to nothing. What comes late for a session that has ended is nobody else's to see.
+    else if (message.kind !== "notification" && !(restored.type === "stray" && restored.reason === "finished"))
+      this.#anySession?.onMessage(message);
   }
 
   #receiveInvalid(bytes: Buffer, { reason, response }: InvalidMessage): void {

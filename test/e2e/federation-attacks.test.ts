@@ -315,6 +315,25 @@ describe.each([newestLegacy, newestModern])("names that a client makes up, with 
   });
 });
 
+describe.each(["one server", "several servers"])("a client that listens for too much, in front of %s", (shape) => {
+  it.each(["resourceSubscriptions", "taskIds"])("is refused before anything is looked up: %s", async (list) => {
+    await using hr = await openMember(() => ({ resources: [], resourceTemplates: [], tools: [], prompts: [] }));
+    const upstream = { url: hr.url };
+    await using gateway = await openGateway({
+      routes: { all: shape === "one server" ? { upstream } : { upstreams: { hr: upstream, other } } },
+    });
+    const names = Array.from({ length: 1001 }, (_, index) => `made-up://${index}`);
+    const { status, text } = await postModern(
+      gateway.url,
+      modernRequest(1, "subscriptions/listen", { notifications: { [list]: names } }),
+    );
+    expect(status).toBe(200);
+    expect(text).toContain("1001 entries, at most 1000");
+    for (const method of ["resources/list", "resources/templates/list", "resources/subscribe"])
+      expect(hr.asked(method)).toEqual([]);
+  });
+});
+
 describe("arguments that the configuration sets", () => {
   const attempts = [
     '"arguments":null',

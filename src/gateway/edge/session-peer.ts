@@ -7,6 +7,7 @@ import { memberString } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import type { ClusterMember, GatewayContext } from "../context.ts";
+import { maxListened } from "../route/guards/listen-bounds.ts";
 import { taskKey, tasksNamedBy } from "../route/guards/task-owners.ts";
 import type { Route } from "../route/route.ts";
 import { parseEventId } from "../route/session-streams.ts";
@@ -97,7 +98,8 @@ export function peerHolding(
     const text = federation === undefined ? given : federation.ownState({ route: route.name, principal }, given);
     return text === undefined ? undefined : peerAt(suspendedCalls.holderOf(text, route.name, principal));
   }
-  const tasks = tasksNamedBy(message);
+  // A request that names more is refused wherever it is served.
+  const tasks = tasksNamedBy(message).slice(0, maxListened);
   if (tasks.length === 0) return undefined;
   return cluster.tasks
     .find(tasks.map((task) => taskKey(route.name, task)))

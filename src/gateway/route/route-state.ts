@@ -30,6 +30,7 @@ import {
 import { createExchangeLog } from "./guards/exchange-log.ts";
 import { createRateLimit } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
+import { createListenBounds } from "./guards/listen-bounds.ts";
 import { createTaskLookup } from "./guards/task-owners.ts";
 import { createMessageKinds, createMessageValidation, type SemanticChecks } from "./message-validation.ts";
 import type { ReloadableRouteDeps } from "./route.ts";
@@ -199,6 +200,7 @@ export function routeDepsOf(
       ...(rateLimit === undefined ? [] : [rateLimit]),
       concurrencyGuard,
       createMessageKinds(observer),
+      createListenBounds(),
       taskOwners,
       validation.schemasLoaded,
       // Before the server is looked up, so that its calls are evaluated, limited and recorded as the real tool.

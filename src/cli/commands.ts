@@ -172,7 +172,7 @@ export const commands = {
     about: [
       "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: let it go, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays. Policy and validation still apply to what you let go.",
       "FILTER is a filter of `headgate traffic`; `~q` selects requests, `~s` answers, `~a` everything. Terms about what is known only afterwards, such as `dur:` or `decision:`, are refused.",
-      "A message that is not decided in time is refused, or passes with `--on-timeout continue`. When this command ends, held messages pass. At most 100 messages are held at once; further ones are refused.",
+      "A message that is not decided in time is refused, or passes with `--on-timeout continue`. When this command ends, held messages pass. At most 100 messages are held at once, 50 of one caller; further ones are refused.",
       "The gateway must run on this machine as the same user.",
     ],
     options: {

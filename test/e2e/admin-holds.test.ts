@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 
+import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { HeldView } from "../../src/gateway/admin/endpoints/holds.ts";
+import { newestLegacy } from "../../src/protocol/revisions.ts";
 import { openAdmin } from "../support/admin.ts";
 import { eventually } from "../support/eventually.ts";
 import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
@@ -55,16 +57,24 @@ describe("held messages over the admin API", () => {
     expect((await answer).json).toMatchObject({ result: { structuredContent: { sum: 42 } } });
   });
 
-  it("[SC-064] are a hundred at most; what comes then is refused", async () => {
-    await using admin = await openAdmin();
-    const session = await openSession(admin.url);
+  it("[SC-064] are fifty of one caller at most; what comes then is refused, and others are held as well", async () => {
+    const keys = { ann: formatApiKey(new Uint8Array(32).fill(1)), bob: formatApiKey(new Uint8Array(32).fill(2)) };
+    const hashes = Object.fromEntries(Object.entries(keys).map(([name, key]) => [name, { hash: hashApiKey(key) }]));
+    await using admin = await openAdmin({ auth: { authenticators: { team: { apiKeys: { keys: hashes } } } } });
+    const sessionOf = (who: keyof typeof keys) =>
+      openSession(admin.url, newestLegacy, { authorization: `Bearer ${keys[who]}` });
+    const session = await sessionOf("ann");
     const held = await (async () => {
       await using _stream = await admin.stream("/holds/events?filter=tool:add%20~q");
-      const answers = Array.from({ length: 100 }, async (_, id) => session.post(sum(id)));
-      await eventually(async () => expect((await admin.ask("/holds")).json).toMatchObject({ held: { length: 100 } }));
+      const answers = Array.from({ length: 50 }, async (_, id) => session.post(sum(id)));
+      const isHolding = async (length: number) =>
+        eventually(async () => expect((await admin.ask("/holds")).json).toMatchObject({ held: { length } }));
+      await isHolding(50);
       const { json } = await session.post(sum(100));
       expect(json).toMatchObject({ id: 100, error: { data: { origin: "gateway" } } });
       expect(json).not.toHaveProperty("result");
+      answers.push((await sessionOf("bob")).post(sum(101)));
+      await isHolding(51);
       return answers;
     })();
     for (const answer of held)

@@ -4,6 +4,7 @@ import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts
 import { settled } from "../../../test/support/fake-time.ts";
 import { type Bench, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
+import { principalNamed } from "../../../test/support/principals.ts";
 import { Cancellation } from "../cancellation.ts";
 import { noReply } from "../pipeline.ts";
 import { pause, type PauseOptions } from "./action.ts";
@@ -170,9 +171,12 @@ describe("the pause board", () => {
     expect((await reply).status).toBe(200);
   });
 
+  const callOf = (principal: string, id: number) =>
+    exchangeWith(requestOf("ping", undefined, id), { principal: principalNamed(principal) });
+
   it("[SC-064] holds only so many, and refuses the rest with their ids", async () => {
     const { handle, board } = createHolding({ onTimeout: "continue" }, {}, 2);
-    const held = [1, 2].map((id) => handle(exchangeWith(requestOf("ping", undefined, id))));
+    const held = ["ann", "bob"].map((name, id) => handle(callOf(name, id)));
     const refused = await handle(exchangeWith(call));
     expect(valueOf(refused.message)).toMatchObject({
       id: "c-1",
@@ -186,6 +190,24 @@ describe("the pause board", () => {
     expect(board.list()).toHaveLength(2);
     board.close();
     await Promise.all([...held, next]);
+  });
+
+  it("holds half of them for one caller, however many that sends, and more when one is released", async () => {
+    const { handle, board } = createHolding({ onTimeout: "continue" }, {}, 4);
+    const held = [1, 2].map((id) => handle(callOf("ann", id)));
+    const refused = await handle(callOf("ann", 3));
+    expect(valueOf(refused.message)).toMatchObject({
+      error: { message: "too many messages of this caller are held", data: { code: "overloaded" } },
+    });
+    const others = [4, 5].map((id) => handle(callOf("bob", id)));
+    expect(board.list()).toHaveLength(4);
+    board.resume("held-1");
+    // A decision that comes too late frees nothing.
+    board.resume("held-1");
+    const next = [6, 7].map((id) => handle(callOf("ann", id)));
+    expect(board.list()).toHaveLength(4);
+    board.close();
+    await Promise.all([...held, ...others, ...next]);
   });
 
   it("[SC-064] refuses all it holds when it is closed, and holds nothing any more", async () => {

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../errors.ts";
-import type { Clock, Exchange, SetTimer } from "../exchange.ts";
+import { KeyedCounter } from "../../lib/keyed-counter.ts";
+import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../exchange.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { BlockOptions, MessageChange, MockAnswer } from "./action.ts";
 import type { ChangeOutcome } from "./inspected-message.ts";
@@ -9,7 +10,10 @@ export interface HeldMessagesOptions {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
-  /** How many messages may be held at once; 100 unless given. Others are refused as `overloaded`. */
+  /**
+   * How many messages may be held at once; 100 unless given. Half of them may belong to one caller, so that nobody can keep
+   * the messages of others from being held. Further ones are refused as `overloaded`.
+   */
   readonly maxHeld?: number;
   /** Whether this is one of several workers: its messages could not be reached for a decision, so it holds none. */
   readonly isWorker?: boolean;
@@ -73,6 +77,11 @@ const unanswerable: HeldMessageResult = { ok: false, problem: "a notification ha
 export const oneProcessHolds = "messages can be held by a gateway of one process only; set `workers` to 1";
 
 const full: Release = { type: "block", error: "overloaded", reason: "too many messages are held" };
+const fullForCaller: Release = {
+  type: "block",
+  error: "overloaded",
+  reason: "too many messages of this caller are held",
+};
 const closed: Release = {
   type: "block",
   error: "shutting_down",
@@ -86,6 +95,7 @@ const closed: Release = {
 export class HeldMessages {
   readonly #options: HeldMessagesOptions;
   readonly #maxHeld: number;
+  readonly #callers = new KeyedCounter();
   readonly #entries = new Map<string, Entry>();
   readonly #listeners = new Set<(event: HeldMessageEvent) => void>();
   #isClosed = false;
@@ -154,6 +164,8 @@ export class HeldMessages {
     if (this.#isClosed) return closed;
     if (this.#options.isWorker === true) return { type: "block", error: "policy_denied", reason: oneProcessHolds };
     if (this.#entries.size >= this.#maxHeld) return full;
+    const caller = limitKeyOf(holding.exchange.principal);
+    if (!this.#callers.add(caller, Math.max(1, Math.floor(this.#maxHeld / 2)))) return fullForCaller;
     const { clock, setTimer, newId } = this.#options;
     const { change, timeoutMs, ...facts } = holding;
     const id = newId();
@@ -161,7 +173,7 @@ export class HeldMessages {
     const { promise, resolve } = Promise.withResolvers<Release>();
     const release = (outcome: Release): void => {
       // Removed immediately, so that a second decision fails because the message is no longer held.
-      this.#entries.delete(id);
+      if (this.#entries.delete(id)) this.#callers.remove(caller);
       resolve(outcome);
       this.#tell({ type: "released", id, as: outcome.type });
     };

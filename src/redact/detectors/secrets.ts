@@ -6,25 +6,28 @@ import { createDetector, type Detector, type Detection, type DetectorPattern } f
  */
 function escapable(pattern: DetectorPattern): DetectorPattern {
   const { source, flags } = pattern.form;
-  const form = source.replace(/^\(\?<!(\\w|\[\\w-\])\)/u, String.raw`(?:(?<!$1)|(?<=${escapes}))`);
+  const form = source.replace(/^\(\?<!(\[[^\]]+\])\)/u, String.raw`(?:(?<!$1)|(?<=${escapes}))`);
   return { ...pattern, form: new RegExp(form, flags) };
 }
 
 const escapes = String.raw`%(?:25){0,3}[\dA-Fa-f]{2}|\\(?:[bfnrt]|u[\dA-Fa-f]{4}|x[\dA-Fa-f]{2})`;
 
-/** Keys and tokens with a known prefix. */
+/**
+ * Keys and tokens with a known prefix. An underscore before one joins it to a name, as in `t_ghp_…`. Not before web tokens:
+ * their parts are long, so that a text of such beginnings would be read again from each of them.
+ */
 const tokenPatterns: readonly DetectorPattern[] = [
-  { kind: "aws-access-key", form: /(?<![\w-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
-  { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
-  { kind: "github-token", hint: "github_pat_", form: /(?<!\w)github_pat_\w{22,255}/gu },
-  { kind: "gitlab-token", hint: "glpat-", form: /(?<![\w-])glpat-[\w-]{20,255}/gu },
-  { kind: "slack-token", hint: "xox", form: /(?<![\w-])xox[abcdeoprs]-[\dA-Za-z-]{10,255}/gu },
-  { kind: "stripe-key", hint: "k_", form: /(?<!\w)[rs]k_(?:live|test)_[\dA-Za-z]{16,255}/gu },
-  { kind: "model-api-key", hint: "sk-", form: /(?<![\w-])sk-[\w-]{20,255}/gu },
-  { kind: "google-api-key", hint: "AIza", form: /(?<![\w-])AIza[\w-]{35}(?![\w-])/gu },
-  { kind: "npm-token", hint: "npm_", form: /(?<!\w)npm_[\dA-Za-z]{36}(?!\w)/gu },
-  { kind: "pypi-token", hint: "pypi-", form: /(?<![\w-])pypi-[\w-]{50,255}/gu },
-  { kind: "headgate-key", hint: "hgk_", form: /(?<!\w)hgk_[\w-]{16,255}/gu },
+  { kind: "aws-access-key", form: /(?<![\dA-Za-z-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
+  { kind: "github-token", hint: "gh", form: /(?<![\dA-Za-z])gh[oprsu]_[\dA-Za-z]{36,255}/gu },
+  { kind: "github-token", hint: "github_pat_", form: /(?<![\dA-Za-z])github_pat_\w{22,255}/gu },
+  { kind: "gitlab-token", hint: "glpat-", form: /(?<![\dA-Za-z-])glpat-[\w-]{20,255}/gu },
+  { kind: "slack-token", hint: "xox", form: /(?<![\dA-Za-z-])xox[abcdeoprs]-[\dA-Za-z-]{10,255}/gu },
+  { kind: "stripe-key", hint: "k_", form: /(?<![\dA-Za-z])[rs]k_(?:live|test)_[\dA-Za-z]{16,255}/gu },
+  { kind: "model-api-key", hint: "sk-", form: /(?<![\dA-Za-z-])sk-[\w-]{20,255}/gu },
+  { kind: "google-api-key", hint: "AIza", form: /(?<![\dA-Za-z-])AIza[\w-]{35}(?![\w-])/gu },
+  { kind: "npm-token", hint: "npm_", form: /(?<![\dA-Za-z])npm_[\dA-Za-z]{36}(?!\w)/gu },
+  { kind: "pypi-token", hint: "pypi-", form: /(?<![\dA-Za-z-])pypi-[\w-]{50,255}/gu },
+  { kind: "headgate-key", hint: "hgk_", form: /(?<![\dA-Za-z])hgk_[\w-]{16,255}/gu },
   {
     kind: "json-web-encryption",
     hint: "eyJ",

@@ -144,10 +144,9 @@ function includesOrigin(origins: ReadonlySet<string>, origin: string): boolean {
   return url !== null && loopbackNames.has(url.hostname);
 }
 
+/** The name in a Host header without the port; all of it where it has another form. */
 function nameOf(host: string): string {
-  if (host.startsWith("[")) return host.slice(0, host.indexOf("]") + 1);
-  const colon = host.indexOf(":");
-  return colon < 0 ? host : host.slice(0, colon);
+  return /^(?<name>\[[^\]]*\]|[^:]*)(?::\d*)?$/u.exec(host)?.groups?.["name"] ?? host;
 }
 
 /** The IP address of a request's client; undefined on a Unix socket. */

@@ -142,6 +142,39 @@ describe("a reload with the same upstream", () => {
     expect(calls).toHaveLength(1);
   });
 
+  it("brings other rules to the next message, on open streams too; a running call keeps those it began with", async () => {
+    const general = Promise.withResolvers<UpstreamStream>();
+    const called = Promise.withResolvers<UpstreamCall>();
+    await using upstream = await legacyUpstream(
+      (call) => {
+        called.resolve(call);
+      },
+      (call) => {
+        general.resolve(call.stream());
+      },
+    );
+    const withRule = (deny: string): ConfigInput => ({
+      upstream: { url: upstream.url },
+      policy: { rules: [{ deny }, { allow: "true" }] },
+    });
+    await using gateway = await openGateway(withRule("false"));
+    const session = await openSession(gateway.url);
+    await using listening = await session.listen();
+    const running = session.post(toolCall("slow", "hello"));
+    const call = await called.promise;
+    const outcome = await reload(gateway, withRule('mcp.method in ["tools/call", "notifications/message"]'));
+    expect(outcome.ok).toBe(true);
+    const refused = await session.post(toolCall("late", "hello"));
+    expect(said(refused)).toBe("policy_denied");
+    const stream = await general.promise;
+    const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+    await stream.send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "secret" } });
+    await stream.send(changed);
+    expect(await nextMessage(listening)).toEqual(changed);
+    call.reply(textResult("slow", "done"));
+    expect(said(await running)).toBe("done");
+  });
+
   it("keeps the processes of routes that did not change", async () => {
     await using server = await namedServer("one");
     const upstream = { command: process.execPath, args: [pidServer] };

@@ -1,4 +1,4 @@
-import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
+import { type HttpEndpoint, tooManyUnaccepted } from "../streamable-http/endpoint.ts";
 import { ResponseReader, upstreamStatusError } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../core/exchange.ts";
@@ -127,7 +127,7 @@ export function createPostQueue(target: PostQueueDeps) {
     async send(message: Buffer): Promise<void> {
       if (stopped !== undefined) throw stopped;
       const isFull = pending >= maxPending || pendingBytes + message.length > maxPendingBytes;
-      if (pending > 0 && isFull) throw full(pending, maxPending);
+      if (pending > 0 && isFull) throw tooManyUnaccepted(maxPending);
       const isCall = isRequest(message);
       const turn = isCall ? earlierNotifications : everythingEarlier;
       const accepted = Promise.withResolvers<void>();
@@ -163,10 +163,4 @@ async function after(one: Promise<unknown>, other: Promise<unknown>): Promise<vo
 function isRequest(message: Buffer): boolean {
   const limits = { maxBytes: message.length, maxDepth: 1000, maxBatch: 1 };
   return parseSingle(message, { revision: "unknown", mode: "observe", limits })?.kind === "request";
-}
-
-function full(current: number, limit: number): GatewayError {
-  return new GatewayError("overloaded", "too many messages wait to be accepted by the upstream", {
-    details: { current, limit, retryAfter: 1 },
-  });
 }

@@ -129,3 +129,33 @@ export async function deleteSession(endpoint: HttpEndpoint, state: HttpSessionSt
     dispatcher.dispatch({ origin, path, method: "DELETE", headers }, reader);
   });
 }
+
+/** The error for a message that the upstream does not accept. */
+export function notAccepted(): GatewayError {
+  return new GatewayError("upstream_timeout", "the upstream did not accept the message in time");
+}
+
+/** The error for a message while so many others wait to be accepted. */
+export function tooManyUnaccepted(limit: number): GatewayError {
+  return new GatewayError("overloaded", "too many messages wait to be accepted by the upstream", {
+    details: { current: limit, limit, retryAfter: 1 },
+  });
+}
+
+/** Each has a connection of its own, because none may wait for a call. */
+const maxUnaccepted = 1000;
+
+/** Bounds the answers and notifications of one link that its upstream has not accepted yet. */
+export class UnacceptedCount {
+  #count = 0;
+
+  /** Throws where there are too many. */
+  enter(): void {
+    if (this.#count >= maxUnaccepted) throw tooManyUnaccepted(maxUnaccepted);
+    this.#count++;
+  }
+
+  leave(): void {
+    this.#count--;
+  }
+}

@@ -170,6 +170,24 @@ describe("a link over Streamable HTTP", () => {
     expect(await call).toMatchObject({ status: 200 });
   });
 
+  it("has so many answers and notifications under way and no more, while calls go on", async () => {
+    const { link, sent, result } = await initialized();
+    const message = notificationOf("notifications/x");
+    const told = Array.from({ length: 1000 }, async () => link.send(exchangeWith(message)));
+    await expect(link.send(exchangeWith(message))).rejects.toMatchObject({ code: "overloaded" });
+    const call = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 1)));
+    sent.at(-1)?.reply(200, result(1));
+    expect(await call).toMatchObject({ status: 200 });
+    // Each that is accepted, or fails, makes room for one.
+    sent[1]?.reply(202);
+    sent[2]?.fail("ECONNRESET");
+    const next = [1, 2].map(async () => link.send(exchangeWith(message)));
+    await expect(link.send(exchangeWith(message))).rejects.toMatchObject({ code: "overloaded" });
+    for (const { body, reply } of sent.slice(3)) if (body.method === "notifications/x") reply(202);
+    const outcomes = await Promise.allSettled([...told, ...next]);
+    expect(outcomes.filter(({ status }) => status === "rejected")).toHaveLength(1);
+  });
+
   it("closes a stream that stays open after the answer", async () => {
     const { link, sent, time, result } = await initialized();
     const call = link.request(exchangeWith(requestOf("tools/call", { name: "x" }, 1)));

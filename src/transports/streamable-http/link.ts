@@ -19,7 +19,14 @@ import {
   untilCancelled,
   type UpstreamLink,
 } from "../transport.ts";
-import { deleteSession, type HttpEndpoint, type HttpSessionState, requestHeaders } from "./endpoint.ts";
+import {
+  deleteSession,
+  type HttpEndpoint,
+  type HttpSessionState,
+  notAccepted,
+  requestHeaders,
+  UnacceptedCount,
+} from "./endpoint.ts";
 import {
   isEventStreamResponse,
   isJsonText,
@@ -57,6 +64,7 @@ class HttpLink implements UpstreamLink {
   readonly events: LinkEvents;
   readonly state: HttpSessionState;
   readonly posts = new UnorderedList<PostRequest>();
+  readonly unaccepted = new UnacceptedCount();
   isClosed = false;
   #handshake: ReplayableRequest | undefined;
   #initialized: ReplayableRequest | undefined;
@@ -305,13 +313,15 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     const { endpoint, posts } = this.#link;
     const { origin, path, dispatcher, limits, onStreamCount, setTimer, quickMs } = endpoint;
     this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount);
-    posts.add(this);
     const { message, principal } = this.#exchange;
+    const isRequest = message.kind === "request";
+    if (!isRequest) this.#link.unaccepted.enter();
+    posts.add(this);
     const post = { origin, path, method: "POST", headers, body: messageBytes(message) } as const;
     // A request has the timeout of its method.
-    if (message.kind !== "request") this.#stopTimer = setTimer(quickMs, () => this.abort(notAccepted()));
+    if (!isRequest) this.#stopTimer = setTimer(quickMs, () => this.abort(notAccepted()));
     // Answers and cancels never wait behind calls: those may be waiting for them.
-    dispatcher.dispatch(message.kind === "request" ? { ...post, caller: limitKeyOf(principal) } : post, this.#reader);
+    dispatcher.dispatch(isRequest ? { ...post, caller: limitKeyOf(principal) } : post, this.#reader);
   }
 
   cancelled(reason: CancelReason): void {
@@ -403,6 +413,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
 
   #release(): void {
     this.#stopTimer?.();
+    if (this.listIndex >= 0 && this.#exchange.message.kind !== "request") this.#link.unaccepted.leave();
     this.#link.posts.delete(this);
   }
 
@@ -486,8 +497,4 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
       },
     });
   }
-}
-
-function notAccepted(): GatewayError {
-  return new GatewayError("upstream_timeout", "the upstream did not accept the message in time");
 }

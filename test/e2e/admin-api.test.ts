@@ -55,6 +55,21 @@ describe("the admin API", () => {
     },
   );
 
+  it("lets nobody try other rules who may only look, but those of the route", async () => {
+    const cookie = cookieWith(new URL(admin.root).host, "view");
+    const explain = (more: object) =>
+      exchange(`${admin.root}/policy/explain`, {
+        method: "POST",
+        headers: { cookie, "content-type": "application/json" },
+        body: { route: "default", method: "tools/call", params: { name: "add" }, ...more },
+      });
+    expect(await explain({ text: "rules: []" })).toMatchObject({
+      status: 403,
+      json: { error: { code: "insufficient_scope" } },
+    });
+    expect((await explain({})).status).not.toBe(403);
+  });
+
   it("lets nobody read messages through the tools that serve them without the right to", async () => {
     await using other = await openAdmin({
       routes: {

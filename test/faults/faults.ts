@@ -117,6 +117,20 @@ export const faults: readonly Fault[] = [
   fairness("C28", "processes, by made-up capabilities"),
   fairness("C29", "processes, by sessions"),
   row(
+    "C30",
+    "one caller fills the room for held messages",
+    "those of others are held as well",
+    "admin-holds",
+    "are fifty of one caller at most",
+  ),
+  row(
+    "C31",
+    "a client listens for more than it may",
+    "refused before a server is asked",
+    "federation-attacks",
+    "is refused before anything is looked up",
+  ),
+  row(
     "G02",
     "SIGTERM, body on its way or answer to be recorded",
     answered,
@@ -376,6 +390,13 @@ export const faults: readonly Fault[] = [
     "an error in time; no call waits longer",
     "silent-upstreams",
     "a server that never answers",
+  ),
+  row(
+    "U44",
+    "asks without end and accepts no answer",
+    "its connections are bounded; calls go on",
+    "src/transports/streamable-http/link",
+    "has so many answers and notifications under way and no more",
   ),
   row(
     "U41",

@@ -79,10 +79,16 @@ export const explainPolicy = defineEndpoint({
     method: z.string().min(1).max(200),
     params: z.record(z.string(), z.unknown()).optional(),
     principal: principalInput.optional(),
-    text: z.string().max(maxPolicyText).optional().describe("Rules as YAML, instead of those of the route."),
+    text: z
+      .string()
+      .max(maxPolicyText)
+      .optional()
+      .describe("Rules as YAML, instead of those of the route; needs the right `operate`."),
   }),
   result: explanationSchema,
-  handle: ({ body: { route, method, params, principal, text } }, deps) => {
+  handle: ({ body: { route, method, params, principal, text }, caller }, deps) => {
+    // Compiling and evaluating rules keeps the gateway from its clients meanwhile.
+    if (text !== undefined) demandRight(caller, "operate", "trying other rules");
     const served = routeOf(route, deps);
     const policy = text === undefined ? served.policy : parsePolicy(text);
     const request = toMessage({ id: 1, method, ...(params === undefined ? {} : { params }) });

@@ -14,16 +14,46 @@ describe("ended sessions in a folder", () => {
 
   it("are known to every process that uses the folder, at once and later", () => {
     const [one, other] = [openEndedSessions(folder, () => 5), openEndedSessions(folder, () => 5)];
-    one.add({ id: "a", openedAt: 1, expiresAt: 100 });
-    expect([other.has({ id: "a", openedAt: 1 }), other.has({ id: "b", openedAt: 1 })]).toEqual([true, false]);
+    one.add({ id: "a", owner: "ann", openedAt: 1, expiresAt: 100 });
+    expect(["a", "b"].map((id) => other.has({ id, owner: "ann", openedAt: 1 }))).toEqual([true, false]);
     one.close();
     other.close();
     const later = openEndedSessions(folder, () => 5);
-    expect(later.has({ id: "a", openedAt: 1 })).toBe(true);
+    expect(later.has({ id: "a", owner: "ann", openedAt: 1 })).toBe(true);
     later.close();
   });
 
   it("are private", () => {
     expect(statSync(join(folder, "sessions.sqlite")).mode & 0o077).toBe(0);
+  });
+});
+
+describe("more ended sessions than are remembered", () => {
+  it.each(["ann", "console"])("make those of their owner count as ended, and nobody else's: %s", (owner) => {
+    const list = openEndedSessions(undefined, () => 0, 100);
+    list.add({ id: "bob's", owner: "bob", openedAt: 5, expiresAt: 1e6 });
+    for (let turn = 10; turn < 1000; turn++) {
+      const id = `${owner} ${turn}`;
+      list.add({ id, owner, openedAt: turn, expiresAt: 1e6 });
+      expect(list.has({ id, owner, openedAt: turn })).toBe(true);
+    }
+    // Forgotten ones must not come back, and so nothing as old as they are.
+    for (let turn = 10; turn < 1000; turn++)
+      expect(list.has({ id: `${owner} ${turn}`, owner, openedAt: turn })).toBe(true);
+    expect(list.has({ id: "another", owner, openedAt: 10 })).toBe(true);
+    expect(list.has({ id: "new", owner, openedAt: 2000 })).toBe(false);
+    expect(list.has({ id: "bob's", owner: "bob", openedAt: 5 })).toBe(true);
+    expect(list.has({ id: "bob's other", owner: "bob", openedAt: 5 })).toBe(false);
+    list.close();
+  });
+
+  it("count all as ended where everybody has few", () => {
+    const list = openEndedSessions(undefined, () => 0, 1000);
+    for (let turn = 0; turn < 3000; turn++)
+      list.add({ id: `session ${turn}`, owner: `caller ${turn}`, openedAt: turn, expiresAt: 1e6 });
+    for (let turn = 0; turn < 3000; turn++)
+      expect(list.has({ id: `session ${turn}`, owner: `caller ${turn}`, openedAt: turn })).toBe(true);
+    expect(list.has({ id: "open", owner: "bob", openedAt: 2999.5 })).toBe(false);
+    list.close();
   });
 });

@@ -7,6 +7,8 @@ import { openDatabase } from "../lib/lazy-modules.ts";
 /** A session that has ended, as it must be remembered until its id would have expired anyway. */
 export interface EndedRecord {
   readonly id: string;
+  /** Whose it was. */
+  readonly owner: string;
   /** Wall times in milliseconds. */
   readonly openedAt: number;
   readonly expiresAt: number;
@@ -15,15 +17,19 @@ export interface EndedRecord {
 /** Remembers which sessions have ended: their ids still open, and must not bring them back. */
 export interface EndedSessions {
   add(session: EndedRecord): void;
-  has(session: Pick<EndedRecord, "id" | "openedAt">): MaybePromise<boolean>;
+  has(session: Pick<EndedRecord, "id" | "owner" | "openedAt">): MaybePromise<boolean>;
   close(): void;
 }
 
 const maxEnded = 100_000;
 
+/** In the table of floors: the sessions of all owners. */
+const everybody = "";
+
 /**
  * Opens the list, in a folder or in memory. It is bounded: beyond that, the sessions opened first are dropped from it, and
- * from then on every session as old as those counts as ended. Several processes may use one folder.
+ * from then on every session as old as those counts as ended. Both concern the owner of the most entries only, so that
+ * nobody ends the sessions of others. Several processes may use one folder.
  */
 export function openEndedSessions(folder: string | undefined, wall: () => number, max = maxEnded): EndedSessions {
   const database = openDatabase(folder === undefined ? ":memory:" : join(folder, "sessions.sqlite"));
@@ -31,44 +37,58 @@ export function openEndedSessions(folder: string | undefined, wall: () => number
     PRAGMA busy_timeout = 2000;
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
-    CREATE TABLE IF NOT EXISTS ended (id TEXT PRIMARY KEY, opened_at INTEGER NOT NULL, expires_at INTEGER NOT NULL)
-      WITHOUT ROWID, STRICT;
-    CREATE INDEX IF NOT EXISTS ended_by_age ON ended (opened_at);
-    CREATE TABLE IF NOT EXISTS floor (one INTEGER PRIMARY KEY CHECK (one = 1), opened_at INTEGER NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS ended_session (
+      id TEXT PRIMARY KEY, owner TEXT NOT NULL, opened_at INTEGER NOT NULL, expires_at INTEGER NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX IF NOT EXISTS ended_session_by_age ON ended_session (owner, opened_at);
+    CREATE TABLE IF NOT EXISTS floor_of (owner TEXT PRIMARY KEY, opened_at INTEGER NOT NULL) WITHOUT ROWID, STRICT;
   `);
   if (folder !== undefined) {
     const file = join(folder, "sessions.sqlite");
     makePrivate([file, `${file}-wal`, `${file}-shm`]);
   }
-  const insert = database.prepare("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)");
-  const expire = database.prepare("DELETE FROM ended WHERE expires_at <= ?");
-  const count = database.prepare("SELECT count(*) AS count FROM ended");
-  const oldest = database.prepare("SELECT opened_at FROM ended ORDER BY opened_at LIMIT 1 OFFSET ?");
-  const dropOld = database.prepare("DELETE FROM ended WHERE opened_at <= ?");
-  const raiseFloor = database.prepare("INSERT OR REPLACE INTO floor VALUES (1, ?)");
+  const insert = database.prepare("INSERT OR REPLACE INTO ended_session VALUES (?, ?, ?, ?)");
+  const expire = database.prepare("DELETE FROM ended_session WHERE expires_at <= ?");
+  const count = database.prepare("SELECT count(*) AS count FROM ended_session");
+  const largest = database.prepare(
+    "SELECT owner, count(*) AS count FROM ended_session GROUP BY owner ORDER BY count DESC, owner LIMIT 1",
+  );
+  // Without an owner, of everybody.
+  const owned = "(?1 = '' OR owner = ?1)";
+  const oldest = database.prepare(
+    `SELECT opened_at FROM ended_session WHERE ${owned} ORDER BY opened_at LIMIT 1 OFFSET ?2`,
+  );
+  const dropOld = database.prepare(`DELETE FROM ended_session WHERE ${owned} AND opened_at <= ?2`);
+  const raiseFloor = database.prepare("INSERT OR REPLACE INTO floor_of VALUES (?, ?)");
   const find = database.prepare(
-    "SELECT EXISTS (SELECT 1 FROM ended WHERE id = ?) OR EXISTS (SELECT 1 FROM floor WHERE opened_at >= ?) AS found",
+    `SELECT EXISTS (SELECT 1 FROM ended_session WHERE id = ?1)
+       OR EXISTS (SELECT 1 FROM floor_of WHERE owner IN ('', ?2) AND opened_at >= ?3) AS found`,
   );
   let kept = Number(count.get()?.["count"]);
 
-  /** Drops a tenth at a time, so that it is rarely done. */
+  /** Drops half of what the largest owner has at a time, so that it is rarely done. */
   function makeRoom(): void {
     expire.run(wall());
     kept = Number(count.get()?.["count"]);
     if (kept < max) return;
-    const newestDropped = Number(oldest.get(Math.floor(max / 10))?.["opened_at"]);
-    raiseFloor.run(newestDropped);
-    dropOld.run(newestDropped);
+    const found = largest.get();
+    // Where nobody has many, finding the largest again and again would take too long.
+    const isSmall = Number(found?.["count"]) < max / 100;
+    const owner = isSmall ? everybody : String(found?.["owner"]);
+    const have = isSmall ? kept / 5 : Number(found?.["count"]);
+    const newestDropped = Number(oldest.get(owner, Math.floor(have / 2))?.["opened_at"]);
+    raiseFloor.run(owner, newestDropped);
+    dropOld.run(owner, newestDropped);
     kept = Number(count.get()?.["count"]);
   }
 
   return {
-    add: ({ id, openedAt, expiresAt }) => {
+    add: ({ id, owner, openedAt, expiresAt }) => {
       if (kept >= max) makeRoom();
-      insert.run(id, Math.floor(openedAt), Math.ceil(expiresAt));
+      insert.run(id, owner, Math.floor(openedAt), Math.ceil(expiresAt));
       kept++;
     },
-    has: ({ id, openedAt }) => find.get(id, Math.floor(openedAt))?.["found"] === 1,
+    has: ({ id, owner, openedAt }) => find.get(id, owner, Math.floor(openedAt))?.["found"] === 1,
     close: () => {
       database.close();
     },

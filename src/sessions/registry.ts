@@ -40,6 +40,12 @@ export interface SessionSharing {
   left(id: string): Promise<boolean>;
 }
 
+/** What the id of a session says, and whose it is. */
+export interface OwnedRecord extends SessionRecord {
+  /** The id of its principal. */
+  readonly owner: string;
+}
+
 /** A session that another process opened, such as this one before a restart. */
 export interface RestoredSession {
   readonly session: Session;
@@ -64,12 +70,12 @@ export interface SessionRegistry {
     sealedId: string,
     route: string,
     principal: Principal,
-    known?: SessionRecord,
+    known?: OwnedRecord,
   ): MaybePromise<RestoredSession | undefined>;
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
   /** What a sealed id says, unless it belongs to another principal or route. Whether the session has ended is not asked. */
-  read(sealedId: string, route: string, principal: Principal): SessionRecord | undefined;
+  read(sealedId: string, route: string, principal: Principal): OwnedRecord | undefined;
   /** The ids of all sessions that clients can name. */
   readonly ids: readonly string[];
   /** A session has ended at another gateway. */
@@ -144,9 +150,9 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   const endUnused = createUnusedEnds(options, remember);
   const wallOf = (time: number): number => clock.wall() - (clock.now() - time);
 
-  function remember({ id, openedAt }: Session): void {
+  function remember({ id, openedAt, principal }: Session): void {
     const opened = wallOf(openedAt);
-    ended.add({ id, openedAt: opened, expiresAt: opened + limits.ageMs });
+    ended.add({ id, owner: principal.id, openedAt: opened, expiresAt: opened + limits.ageMs });
   }
 
   function revive(sealedId: string, record: SessionRecord, route: string, principal: Principal): RestoredSession {
@@ -168,9 +174,9 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     return { session, record, isNew: true };
   }
 
-  function read(sealedId: string, route: string, principal: Principal): SessionRecord | undefined {
-    const record = openSessionId(seal, sealedId, route, principal.id);
-    return record === undefined || clock.wall() - record.openedAt >= limits.ageMs ? undefined : record;
+  function read(sealedId: string, route: string, { id: owner }: Principal): OwnedRecord | undefined {
+    const record = openSessionId(seal, sealedId, route, owner);
+    return record === undefined || clock.wall() - record.openedAt >= limits.ageMs ? undefined : { ...record, owner };
   }
 
   return {

@@ -8,8 +8,7 @@ import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
 import type { Message, RequestId } from "../../protocol/message.ts";
 import { isModernRevision } from "../../protocol/revisions.ts";
-import type { RestoredSession } from "../../sessions/registry.ts";
-import type { SessionRecord } from "../../sessions/session-record.ts";
+import type { OwnedRecord, RestoredSession } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import type { SseResponseOptions } from "../../transports/http/sse-response.ts";
@@ -238,7 +237,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return true;
   }
 
-  #restore(id: string, known?: SessionRecord): true | Promise<true> {
+  #restore(id: string, known?: OwnedRecord): true | Promise<true> {
     const restored = this.#gateway.registry.restore(id, this.route.name, this.principal, known);
     if (isPromise(restored)) return restored.then((late) => this.#restored(late));
     return this.#restored(restored);

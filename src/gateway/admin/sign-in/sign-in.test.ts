@@ -106,7 +106,7 @@ describe("signing in to the console", () => {
     signIn.end(signingOut ?? owner, headers);
     expect(over).toEqual([0]);
     // Another gateway that shares the list has ended it.
-    ended.add({ id: `console ${elsewhere?.session?.id ?? ""}`, openedAt: 0, expiresAt: 1e12 });
+    ended.add({ id: `console ${elsewhere?.session?.id ?? ""}`, owner: "console", openedAt: 0, expiresAt: 1e12 });
     expect(stopped).toBeDefined();
     stops[0]?.();
     stops[2]?.();

@@ -106,7 +106,7 @@ export function createSignIn(token: string, { clock: { wall }, setTimer, ended, 
   const watchers = new Map<string, Set<() => void>>();
 
   async function isOver({ id, openedAt, until }: BrowserSession): Promise<boolean> {
-    return until <= wall() || (await ended.has({ id: endedId(id), openedAt }));
+    return until <= wall() || (await ended.has({ id: endedId(id), owner: endedOwner, openedAt }));
   }
 
   function start({ name, subject, rights: own }: Caller, place: CookiePlace, lifetimeMs: number): string {
@@ -138,7 +138,7 @@ export function createSignIn(token: string, { clock: { wall }, setTimer, ended, 
     start,
     end: ({ session }, headers) => {
       if (session !== undefined) {
-        ended.add({ id: endedId(session.id), openedAt: session.openedAt, expiresAt: session.until });
+        ended.add({ id: endedId(session.id), owner: endedOwner, openedAt: session.openedAt, expiresAt: session.until });
         for (const onEnd of watchers.get(session.id) ?? []) onEnd();
       }
       return cookies.clear(sessionCookie, headers);
@@ -166,7 +166,9 @@ export function createSignIn(token: string, { clock: { wall }, setTimer, ended, 
   };
 }
 
-/** Sessions of the console are in the same list as those of MCP. */
+/** Sessions of the console are in the same list as those of MCP, where no principal has this id. */
+const endedOwner = "console";
+
 function endedId(id: string): string {
   return `console ${id}`;
 }

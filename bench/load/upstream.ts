@@ -1,5 +1,6 @@
 // A bare MCP server on a raw socket: fixed answers with the request's id, so cheap that what stands before it is
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
 import {
@@ -17,7 +18,6 @@ import { announce } from "./serve.ts";
 
 /** How long the tool `stream` thinks before its first event: long enough for the head of the answer to get through. */
 const thinkMs = 3;
-let sessions = 0;
 
 const server = createServer({ noDelay: true }, (socket) => {
   socket.on(
@@ -39,8 +39,8 @@ function post(socket: Socket, body: Buffer): void {
   if (!isAsk(ask)) {
     socket.write("HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
   } else if (ask.method === "initialize") {
-    sessions += 1;
-    answer(socket, ask, initializeResultFor(ask), `mcp-session-id: bench-${sessions}\r\n`);
+    // Like those of the SDKs: a gateway carries it in every request, and the sessions of several servers in one id.
+    answer(socket, ask, initializeResultFor(ask), `mcp-session-id: ${randomUUID()}\r\n`);
   } else if (ask.method === "server/discover") {
     answer(socket, ask, discoverResult);
   } else if (ask.method === "tools/list") {

@@ -78,7 +78,12 @@ function otherBeginnings(name: string, { members, separator }: FederationConfig)
   return fits ? undefined : beginnings.map((beginning) => `\`${beginning}\``).join(" or ");
 }
 
-/** Tools that cannot exist, names that clients refuse, and two tools with the same one. */
+/** The server whose prefix a name has. */
+function ownerByPrefix(name: string, { members, separator }: FederationConfig): string | undefined {
+  return members.find(({ prefix }) => prefix !== "" && name.startsWith(`${prefix}${separator}`))?.name;
+}
+
+/** Tools that cannot exist, names that clients refuse or that look like those of other servers, and two tools with the same one. */
 function overrideProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
   const { overrides, nameLength } = config;
   const tools = Object.entries(overrides.tools);
@@ -98,6 +103,9 @@ function overrideProblems(path: Path, config: FederationConfig): readonly Config
       return [{ path: list, key: tool, message: `no server has a tool \`${tool}\`: names begin with ${beginnings}` }];
     if (name !== undefined && name.length > nameLength)
       return [{ path: where, message: `is longer than \`federation.nameLength\` (${nameLength} characters)` }];
+    const owner = name === undefined ? undefined : ownerByPrefix(name, config);
+    if (owner !== undefined && owner !== ownerByPrefix(tool, config))
+      return [{ path: where, message: `\`${name}\` looks like a tool of \`${owner}\`; choose another name` }];
     const other = tools.slice(0, index).find(([, earlier]) => name !== undefined && earlier.name === name);
     if (other === undefined) return [];
     return [{ path: where, message: `\`${other[0]}\` is called \`${name}\` too` }];

@@ -112,6 +112,19 @@ describe("a route with several servers", () => {
       "routes.all.overrides.tools.a__y.name: `a__x` is called `z` too",
     ],
     [
+      "a new name that looks like one of another server",
+      {
+        upstreams: { a: demo, b: demo, c: { ...demo, prefix: "" } },
+        overrides: { tools: { a__x: { name: "b__x" }, a__y: { name: "a__z" }, a__w: { name: "w" } } },
+      },
+      "routes.all.overrides.tools.a__x.name: `b__x` looks like a tool of `b`; choose another name",
+    ],
+    [
+      "a new name of a tool without prefix that looks like one of another server",
+      { upstreams: { a: demo, c: { ...demo, prefix: "" } }, overrides: { tools: { x: { name: "a__x" } } } },
+      "routes.all.overrides.tools.x.name: `a__x` looks like a tool of `a`; choose another name",
+    ],
+    [
       "overrides of one server that is written as `upstream`",
       { upstream: demo, overrides: { tools: { x: { hide: true } } } },
       "routes.all.overrides: needs `upstreams`, also for one server",

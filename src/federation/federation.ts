@@ -31,6 +31,8 @@ export interface FederationDeps {
   readonly seals: Pick<Seals, "cursor" | "requestState">;
   /** A list lacked a member, or showed its earlier list. */
   readonly onDegraded: (method: string, degraded: Degraded, exchange: Exchange) => void;
+  /** Names that several servers have are left out of a list; each name is reported once. */
+  readonly onClashes: (method: string, names: readonly string[], exchange: Exchange) => void;
   /** Observes the requests of the federation itself to its members. */
   readonly observer?: OwnRequestObserver | undefined;
 }
@@ -50,6 +52,8 @@ export type FilterList = (
 const none: readonly Target[] = [];
 /** How many tools that overrides change are kept as their servers wrote them. */
 const maxDefinitions = 10_000;
+/** How many clashing names are remembered, so that each is reported once. */
+const maxClashes = 10_000;
 /** How many members are asked for a URI that none lists: one request must not become many. */
 const maxAsked = 8;
 
@@ -73,6 +77,8 @@ interface Configured {
   readonly definitions: ReadonlyMap<string, string>;
   readonly view: View | undefined;
   readonly conditionalViews: readonly View[];
+  /** Names that were reported as clashing, by method. */
+  readonly knownClashes: Map<string, true>;
 }
 
 function configure(options: FederationOptions): Configured {
@@ -89,6 +95,7 @@ function configure(options: FederationOptions): Configured {
     readers: new Map(members.map((member) => [member.name, createEntryReader(member, names, uris, definitions)])),
     view: view === undefined ? undefined : createView(view),
     conditionalViews: views.filter(({ when }) => when !== undefined).map(createView),
+    knownClashes: new BoundedMap(maxClashes),
   };
 }
 
@@ -100,6 +107,7 @@ export class Federation {
   readonly cursors: ListCursors;
   readonly states: RequestStates;
   readonly onDegraded: FederationDeps["onDegraded"];
+  readonly #onClashes: FederationDeps["onClashes"];
   readonly observer: OwnRequestObserver | undefined;
   /** The facts of members, as of when they were last reached. */
   readonly facts = new Map<string, ServerFacts>();
@@ -117,7 +125,7 @@ export class Federation {
   readonly #listsRead = new WeakSet<ListSource>();
   #configured: Configured;
 
-  constructor({ options, clock, setTimer, quickMs, seals, onDegraded, observer }: FederationDeps) {
+  constructor({ options, clock, setTimer, quickMs, seals, onDegraded, onClashes, observer }: FederationDeps) {
     this.#configured = configure(options);
     this.clock = clock;
     this.setTimer = setTimer;
@@ -126,6 +134,7 @@ export class Federation {
     this.cursors = createListCursors(seals.cursor);
     this.states = createRequestStates(seals.requestState);
     this.onDegraded = onDegraded;
+    this.#onClashes = onClashes;
     this.observer = observer;
   }
 
@@ -154,6 +163,14 @@ export class Federation {
   /** The resources of a member have changed: URIs that it no longer lists may belong to others. */
   forgetUris(member: string): void {
     this.uris.forget(member);
+  }
+
+  /** Reports names that a list lacks because several servers have them, unless they are known. */
+  noteClashes(method: string, clashes: ReadonlySet<string>, exchange: Exchange): void {
+    const { knownClashes } = this.#configured;
+    const found = [...clashes].filter((name) => !knownClashes.has(`${method} ${name}`));
+    for (const name of found) knownClashes.set(`${method} ${name}`, true);
+    if (found.length > 0) this.#onClashes(method, found, exchange);
   }
 
   /** A member's own state in the `requestState` that a caller sent; undefined if that was not issued for the caller. */
@@ -212,6 +229,12 @@ export class Federation {
   get hasSearch(): boolean {
     const { view, conditionalViews } = this.#configured;
     return [...conditionalViews, ...(view === undefined ? [] : [view])].some(({ discovery }) => discovery === "search");
+  }
+
+  /** Whether two callers can get different lists at the same path. */
+  get listsDependOnCaller(): boolean {
+    const { options, conditionalViews } = this.#configured;
+    return options.hasCallerCredentials === true || conditionalViews.length > 0;
   }
 
   /** The part that the caller of an exchange gets; undefined for everything. */

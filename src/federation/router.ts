@@ -172,6 +172,7 @@ export class Router implements ListSource {
       throw new GatewayError("invalid_params", "params.cursor is not one of this list; read the list from its start");
     const page = await this.#filler.fill(exchange, facts, place);
     for (const degraded of page.degraded) this.#federation.onDegraded(facts.method, degraded, exchange);
+    this.#federation.noteClashes(facts.method, page.clashes, exchange);
     for (const member of page.failed) this.#links.lacked?.(facts, member);
     if (place === undefined) this.#links.listed(exchange, facts, page.next === undefined ? page.entries : undefined);
     const list = formatEntries(page.entries);
@@ -190,6 +191,7 @@ export class Router implements ListSource {
         facts.named !== undefined && !advertised.endsWith(name) && names.overrideOf(advertised)?.name !== advertised,
     );
     const isModern = exchange.era === "modern";
+    const scope = isPublic && ttlMs > 0 && !this.#federation.listsDependOnCaller ? "public" : "private";
     const meta = [
       ...(degraded.length === 0 ? [] : [`"headgate/degraded":${JSON.stringify(degraded)}`]),
       ...(clashes.size === 0 ? [] : [`"headgate/clashes":${JSON.stringify([...clashes])}`]),
@@ -204,7 +206,7 @@ export class Router implements ListSource {
       ...(isModern ? ['"resultType":"complete"'] : []),
       `"${facts.member}":${list}`,
       ...(next === undefined ? [] : [`"nextCursor":${JSON.stringify(cursors.write(exchange, facts.method, next))}`]),
-      ...(isModern ? [`"ttlMs":${ttlMs}`, `"cacheScope":"${isPublic && ttlMs > 0 ? "public" : "private"}"`] : []),
+      ...(isModern ? [`"ttlMs":${ttlMs}`, `"cacheScope":"${scope}"`] : []),
       ...(meta.length === 0 ? [] : [`"_meta":{${meta.join(",")}}`]),
     ];
     return `{${members.join(",")}}`;

@@ -4,6 +4,7 @@ import type { ConfigInput } from "../../src/config/schema.ts";
 import { modify } from "../../src/core/interceptors/action.ts";
 import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { fakeUpstream, type FakeUpstream } from "../support/fake-upstream.ts";
 import { nextMessage, openSession } from "../support/legacy-session.ts";
@@ -126,17 +127,30 @@ describe.each([newestLegacy, newestModern])("a rule about one of several servers
 
   it("hides its names from what a list says about cut and clashing names", async () => {
     await using hr = await openMember((method) => (method === "tools/list" ? toolsNamed(long, "both") : {}));
-    await using gateway = await openGateway({
-      routes: {
-        all: {
-          upstreams: { hr: { url: hr.url }, b: { url: hr.url, prefix: "" }, c: { url: hr.url, prefix: "" }, other },
+    const lines: string[] = [];
+    const log = createLogger({ level: "warn", pretty: false, destination: { write: (line) => lines.push(line) } });
+    await using gateway = await openGateway(
+      {
+        routes: {
+          all: {
+            upstreams: { hr: { url: hr.url }, b: { url: hr.url, prefix: "" }, c: { url: hr.url, prefix: "" }, other },
+          },
         },
+        policy: { lists: [{ id: "hide", deny: 'entry.upstream != "other"' }] },
       },
-      policy: { lists: [{ id: "hide", deny: 'entry.upstream != "other"' }] },
-    });
-    const list = await (await connect(gateway, revision))("tools/list");
-    expect(list).toContain("other__x");
-    expect(list).not.toMatch(/a_tool|both/u);
+      { log },
+    );
+    const send = await connect(gateway, revision);
+    for (let read = 0; read < 2; read++) {
+      const list = await send("tools/list");
+      expect(list).toContain("other__x");
+      expect(list).not.toMatch(/a_tool|both/u);
+    }
+    // The owner of the gateway is told, once.
+    const clashes = lines.filter((line) => line.includes("names of several servers clash"));
+    expect(clashes.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { level: "warn", route: "all", method: "tools/list", names: "both", count: 1 },
+    ]);
   });
 
   it("hides an entry whose URI an open server lists as well", async () => {

@@ -40,6 +40,81 @@ describe("the command in front of several servers", () => {
     expect(output).toMatch(problem);
   });
 
+  it("says what lists lack, whichever page says it", async () => {
+    await using fixture = await startFixture({ era: "dual" });
+    using folder = temporaryFolder();
+    const file = folder.write(
+      "headgate.yaml",
+      `listen: { port: 0 }
+admin: false
+record: false
+routes:
+  desk:
+    upstreams:
+      web: { url: "${fixture.url}" }
+      gone: { url: "http://127.0.0.1:1/mcp" }
+    federation: { nameLength: 32, listing: { page: 2 } }
+`,
+    );
+    await using gateway = await startGateway(["run", "--config", file]);
+    for (const command of ["tools", "prompts", "resources"]) {
+      const { output, exitCode } = await headgate(command, gateway.url);
+      expect(exitCode).toBe(0);
+      expect(output).toMatch(/^gone is missing since 2\S+Z: .+$/mu);
+      expect(output.match(/^gone is missing/gmu)).toHaveLength(1);
+      const { _meta } = JSON.parse((await headgate(command, "--json", gateway.url)).output) as {
+        readonly _meta: unknown;
+      };
+      expect(_meta).toMatchObject({ "headgate/degraded": [{ upstream: "gone", stale: false }] });
+    }
+    const tools = await headgate("tools", gateway.url);
+    expect(tools.output.match(/^web__\S+ is cut from \S+$/gmu)?.length).toBeGreaterThan(3);
+    const called = await headgate("call", "gone__x", "--url", gateway.url);
+    expect(called.output).toContain("unknown tool `gone__x`");
+    expect(called.output).toContain("(missing from the list: the tools of gone)");
+  });
+
+  it("checks names against the approved definitions of several servers", async () => {
+    using folder = temporaryFolder();
+    const definitions = (...keys: readonly string[]) =>
+      Object.fromEntries(
+        keys.map((key) => [key, { approvedAt: "2026-01-01T00:00:00.000Z", fingerprints: {}, fields: {} }]),
+      );
+    const routes = {
+      "desk/one": definitions("tool who", "tool a_long_name_that_will_be_cut_in_the_end", "prompt greet"),
+      "desk/two": definitions("tool who", "tool only", "prompt greet"),
+    };
+    folder.write("headgate.lock.json", JSON.stringify({ format: 1, routes }));
+    const file = folder.write(
+      "headgate.yaml",
+      `listen: { port: 0 }
+admin: false
+record: false
+drift: { lock: headgate.lock.json }
+routes:
+  desk:
+    upstreams:
+      one: { demo: true, prefix: "" }
+      two: { demo: true, prefix: "" }
+      three: { demo: true }
+    federation: { nameLength: 32 }
+    views: { part: { tools: [only, onyl, three__x] } }
+`,
+    );
+    const { output, exitCode } = await headgate("check", file);
+    expect(exitCode).toBe(0);
+    for (const line of [
+      "who is left out: several servers have it (warning)",
+      "greet is left out: several servers have it (warning)",
+      "views.part.tools: no server offers `onyl`; write the name that clients see (warning)",
+    ])
+      expect(output).toContain(` routes.desk: ${line}\n`);
+    expect(output).toMatch(
+      / routes\.desk: a_long_name_\S+ is cut from a_long_name_that_will_be_cut_in_the_end \(warning\)\n/u,
+    );
+    expect(output).not.toMatch(/three__x|`only`/u);
+  });
+
   it("examines each server, and what only shows where they are one", async () => {
     using folder = temporaryFolder();
     const file = folder.write(

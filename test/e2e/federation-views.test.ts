@@ -12,6 +12,7 @@ import { sentMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { allow, deny, fakeProvider } from "../support/policy.ts";
+import { startRawMember } from "../support/raw-member.ts";
 import { exchange, postHeaders } from "../support/raw-http.ts";
 import { bearer, startIssuer } from "../support/tokens.ts";
 import { createToolServer } from "../support/tool-server.ts";
@@ -248,3 +249,48 @@ describe("what is said of a route", () => {
     }
   });
 });
+
+describe("lists that servers call public", () => {
+  it.each([
+    ["are so for everybody at the path", {}, "public"],
+    ["are so in a view with a path of its own", { at: "/desk/part" }, "public"],
+    ["are private where a condition chooses a view", { when: 'principal.kind == "user"' }, "private"],
+    ["are private where a server gets credentials of the caller", { hasCallerToken: true }, "private"],
+  ] as const)("%s", async (_title, { at = "/desk", when, hasCallerToken }: PublicCase, cacheScope) => {
+    await using member = await startRawMember("modern", {
+      capabilities: { tools: {} },
+      answer: () => ({
+        tools: [{ name: "read", inputSchema: { type: "object" } }],
+        ttlMs: 60_000,
+        cacheScope: "public",
+      }),
+    });
+    await using issuer = await startIssuer();
+    const client = { clientId: "gate", clientSecret: "s3cret-of-gate" };
+    const tokenExchange = { tokenEndpoint: `${issuer.url}/token`, ...client };
+    await using gateway = await openGateway({
+      ...(hasCallerToken === true ? { auth: { authenticators: { staff: { jwt: { issuer: issuer.url } } } } } : {}),
+      routes: {
+        desk: {
+          upstreams: {
+            notes: { url: member.url, era: "modern" },
+            // Not reached: a list that lacks a server is what matters here.
+            ...(hasCallerToken === true ? { own: { url: member.url, credentials: { tokenExchange } } } : {}),
+          },
+          views: { part: { tools: ["*"], ...(when === undefined ? {} : { when }) } },
+        },
+      },
+    });
+    const url = `${gateway.origin}${at}/mcp`;
+    const request = modernRequest(1, "tools/list");
+    const authorization = bearer(await issuer.token({ audience: url }));
+    const { json } = await postModern(url, { ...request, headers: { ...request.headers, ...authorization } });
+    expect(json).toMatchObject({ result: { cacheScope } });
+  });
+});
+
+interface PublicCase {
+  readonly at?: string;
+  readonly when?: string;
+  readonly hasCallerToken?: boolean;
+}

@@ -9,6 +9,7 @@ import { type CommandArguments, defineCommand, UsageError } from "../define-comm
 import { type CommandIo, createPrompt, isTty } from "../io.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { type ClientTarget, readTarget, withClient } from "./client.ts";
+import { readTools, type WholeList } from "./lists.ts";
 import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
 import {
   type ArgumentPair,
@@ -67,7 +68,7 @@ async function runCall(parsed: ParsedCall, client: Client, io: CommandIo): Promi
   const tool = list.tools.find((candidate) => candidate.name === name);
   // With --args nothing is checked: a server need not list what it has.
   if (tool === undefined && parsed.arguments.type === "pairs") {
-    io.err(`headgate: ${noSuchTool(name, list.tools)}\n`);
+    io.err(`headgate: ${noSuchTool(name, await readTools(client))}\n`);
     return exitCodes.refused.code;
   }
   const given: ParseResult<SchemaObject> =
@@ -114,8 +115,8 @@ function formatCallProgress({ progress, total, message }: Progress): string {
   return printableLine(message === undefined ? count : `${count} ${message}`);
 }
 
-function noSuchTool(name: string, tools: readonly Tool[]): string {
-  const names = tools.map((tool) => tool.name);
+function noSuchTool(name: string, { entries, notes: { degraded } }: WholeList<Tool>): string {
+  const names = entries.map((tool) => tool.name);
   const meant = closestName(name, names);
   const first = names.slice(0, 10).map((known) => `\`${known}\``);
   const hint =
@@ -124,7 +125,9 @@ function noSuchTool(name: string, tools: readonly Tool[]): string {
         ? "the server has no tools"
         : `expected one of ${first.join(", ")}${names.length > 10 ? " and more" : ""}`
       : `did you mean \`${meant}\`?`;
-  return printableLine(`unknown tool \`${name}\`; ${hint}`);
+  const missing = degraded.filter(({ stale }) => stale !== true).map(({ upstream }) => String(upstream));
+  const gap = missing.length === 0 ? "" : ` (missing from the list: the tools of ${missing.join(", ")})`;
+  return printableLine(`unknown tool \`${name}\`; ${hint}${gap}`);
 }
 
 /** The result of a tool: its text, one line for any other content, then structured content as JSON. */

@@ -1,4 +1,4 @@
-import type { GetPromptResult, Prompt } from "@modelcontextprotocol/client";
+import type { Client, GetPromptResult, Prompt } from "@modelcontextprotocol/client";
 
 import { closestName } from "../../lib/closest-name.ts";
 import { exitCodes } from "../commands.ts";
@@ -7,6 +7,7 @@ import { isTty, type CommandIo } from "../io.ts";
 import { indentedText, printable, printableLine, table, widthOf } from "../text-layout.ts";
 import { formatBlock } from "./call.ts";
 import { readTarget, serverHeading, withClient } from "./client.ts";
+import { formatGaps, metaOf, noList, readPrompts, type WholeList } from "./lists.ts";
 import { counted, printableJson } from "./resources.ts";
 import { parsePairs } from "./tool-arguments.ts";
 
@@ -20,12 +21,13 @@ export const prompts = defineCommand("prompts", async (args, io: CommandIo) => {
   if (verb !== undefined && name === undefined) throw new UsageError("get needs the name of a prompt");
   const given = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
   return withClient(target, io, {}, async (client) => {
-    const list = client.getServerCapabilities()?.prompts === undefined ? [] : (await client.listPrompts()).prompts;
+    const { entries: list, notes } = await listPrompts(client);
     if (name === undefined) {
-      if (values.json === true) io.out(printableJson({ prompts: list }));
+      if (values.json === true) io.out(printableJson({ prompts: list, ...metaOf(notes) }));
       else {
         io.out(`${serverHeading(client, target)}: ${counted(list.length, "prompt")}\n`);
         for (const prompt of list) io.out(formatPrompt(prompt, widthOf(io.stdout)));
+        io.out(formatGaps(notes));
       }
       return exitCodes.ok.code;
     }
@@ -40,6 +42,11 @@ export const prompts = defineCommand("prompts", async (args, io: CommandIo) => {
     return exitCodes.ok.code;
   });
 });
+
+/** A server need not have prompts. */
+async function listPrompts(client: Client): Promise<WholeList<Prompt>> {
+  return client.getServerCapabilities()?.prompts === undefined ? noList : readPrompts(client);
+}
 
 function problemOf(name: string, args: Readonly<Record<string, string>>, list: readonly Prompt[]): string | undefined {
   const prompt = list.find((candidate) => candidate.name === name);

@@ -5,6 +5,7 @@ import { defineCommand, UsageError } from "../define-command.ts";
 import { isTty, type CommandIo } from "../io.ts";
 import { indentedText, printable, printableLine, widthOf } from "../text-layout.ts";
 import { notShown } from "./call.ts";
+import { formatGaps, mergeNotes, metaOf, noList, readResources, readResourceTemplates } from "./lists.ts";
 import { readTarget, serverHeading, withClient } from "./client.ts";
 
 /** `headgate resources`: lists the resources and resource templates of a server, or reads one of them. */
@@ -22,17 +23,19 @@ export const resources = defineCommand("resources", async (args, io: CommandIo) 
       io.out(values.json === true ? printableJson(result) : formatContents(result, isTty(io.stdout)));
       return exitCodes.ok.code;
     }
-    const list = await listResources(client);
-    if (values.json === true) io.out(printableJson(list));
+    const { listed, templates, notes } = await listResources(client);
+    if (values.json === true)
+      io.out(printableJson({ resources: listed, resourceTemplates: templates, ...metaOf(notes) }));
     else {
-      const count = `${counted(list.resources.length, "resource")}, ${counted(list.resourceTemplates.length, "template")}`;
+      const count = `${counted(listed.length, "resource")}, ${counted(templates.length, "template")}`;
       const entries = [
-        ...list.resources.map((entry) => ({ ...entry, address: entry.uri })),
-        ...list.resourceTemplates.map((entry) => ({ ...entry, address: entry.uriTemplate })),
+        ...listed.map((entry) => ({ ...entry, address: entry.uri })),
+        ...templates.map((entry) => ({ ...entry, address: entry.uriTemplate })),
       ];
       io.out(`${serverHeading(client, target)}: ${count}\n`);
       for (const { address, name, title = name, mimeType, description } of entries)
         io.out(formatEntry(address, [title, mimeType].filter(Boolean).join(", "), description, widthOf(io.stdout)));
+      io.out(formatGaps(notes));
     }
     return exitCodes.ok.code;
   });
@@ -40,10 +43,10 @@ export const resources = defineCommand("resources", async (args, io: CommandIo) 
 
 /** A server need not have both. */
 async function listResources(client: Client) {
-  if (client.getServerCapabilities()?.resources === undefined) return { resources: [], resourceTemplates: [] };
-  const { resources: list } = await client.listResources();
-  const { resourceTemplates } = await client.listResourceTemplates();
-  return { resources: list, resourceTemplates };
+  const hasResources = client.getServerCapabilities()?.resources !== undefined;
+  const listed = hasResources ? await readResources(client) : noList;
+  const templates = hasResources ? await readResourceTemplates(client) : noList;
+  return { listed: listed.entries, templates: templates.entries, notes: mergeNotes([listed.notes, templates.notes]) };
 }
 
 function formatContents({ contents }: ReadResourceResult, isTerminal: boolean): string {

@@ -7,6 +7,7 @@ import { createTextRedaction } from "../../gateway/wiring/telemetry.ts";
 import { exitCodes } from "../commands.ts";
 import { configInFolder, defineCommand, namedConfig, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
+import { lockedNameWarnings } from "./name-findings.ts";
 import { portFindings, preflight } from "./preflight.ts";
 
 /** `headgate check FILE`: lists the routes of a configuration, or everything that is wrong with it. */
@@ -16,7 +17,8 @@ export const check = defineCommand("check", async ({ values, positionals }, io: 
     throw new UsageError("no headgate.yaml in this folder; name a FILE, or write one with `headgate init`");
   const inspect = async (config: Config): Promise<Inspection> => {
     const { problems, warnings } = preflight(config, io.env);
-    return { problems, warnings: [...warnings, ...(await portFindings(config))] };
+    const names = problems.length === 0 ? lockedNameWarnings(config) : [];
+    return { problems, warnings: [...warnings, ...names, ...(await portFindings(config))] };
   };
   const result = await loadConfig({
     file,

@@ -17,7 +17,16 @@ import { thrownMessage } from "../../lib/thrown-message.ts";
 import { createLogger, type Logger } from "../../telemetry/log.ts";
 import { serveStdio } from "../../transports/stdio/server.ts";
 import { counted } from "../client/resources.ts";
-import { gapsOf } from "../client/tools.ts";
+import {
+  gapsOf,
+  mergeNotes,
+  noList,
+  readPrompts,
+  readResources,
+  readResourceTemplates,
+  readTools,
+  type WholeList,
+} from "../client/lists.ts";
 import { exitCodes } from "../commands.ts";
 import { configInFolder, defineCommand, InputFileError, namedConfig, UsageError } from "../define-command.ts";
 import { isProgram } from "../find-program.ts";
@@ -27,7 +36,7 @@ import { formatUpstream } from "./check.ts";
 import { checkInlineOptions, inlineConfig } from "./inline-config.ts";
 import { findAuthorizationServers, type Finding, probeNetwork } from "./network-probe.ts";
 import { portFindings, preflight } from "./preflight.ts";
-import { findUnusedNames } from "./unused-names.ts";
+import { findUnusedNames } from "./name-findings.ts";
 
 /** Long enough for npx to download a package. */
 const connectTimeoutMs = 60_000;
@@ -131,13 +140,30 @@ async function examineTogether(config: Config, route: RouteConfig, io: CommandIo
   try {
     await using connection = await connectTo(config, plain, io, createLogLines());
     const { client } = connection;
-    const { tools, _meta } = await client.listTools();
-    const hasPrompts = client.getServerCapabilities()?.prompts !== undefined;
-    const prompts = hasPrompts ? (await client.listPrompts()).prompts.map(({ name }) => name) : [];
+    const { prompts: hasPrompts, resources: hasResources } = client.getServerCapabilities() ?? {};
+    const failures: Finding[] = [];
+    /** One list that cannot be read says nothing about the others. */
+    const read = async <Entry>(method: string, list: Promise<WholeList<Entry>>): Promise<WholeList<Entry>> =>
+      list.catch((error: unknown) => {
+        failures.push({ outcome: "failed", text: printableLine(`${method}: ${thrownMessage(error)}`) });
+        return noList;
+      });
+    const tools = await read("tools/list", readTools(client));
+    const prompts = hasPrompts === undefined ? noList : await read("prompts/list", readPrompts(client));
+    const others: readonly WholeList<unknown>[] =
+      hasResources === undefined
+        ? []
+        : [
+            await read("resources/list", readResources(client)),
+            await read("resources/templates/list", readResourceTemplates(client)),
+          ];
+    const notes = mergeNotes([tools, prompts, ...others].map((list) => list.notes));
+    const names = prompts.entries.map(({ name }) => name);
     return [
-      { outcome: "ok", text: `${counted(tools.length, "tool")} together` },
-      ...gapsOf(_meta).map((text): Finding => ({ outcome: "warning", text })),
-      ...findUnusedNames(upstream, { tools, prompts, meta: _meta }),
+      { outcome: "ok", text: `${counted(tools.entries.length, "tool")} together` },
+      ...failures,
+      ...gapsOf(notes).map((text): Finding => ({ outcome: "warning", text })),
+      ...(failures.length > 0 ? [] : findUnusedNames(upstream, { tools: tools.entries, prompts: names, notes })),
     ];
   } catch (error) {
     return [{ outcome: "failed", text: printableLine(thrownMessage(error)) }];

@@ -82,7 +82,8 @@ function placedServers(route: RouteConfig): readonly PlacedServer[] {
 }
 
 /** A route that is written without a name has no entry in `routes`. */
-function routePath({ name }: RouteConfig): Path {
+/** Where a route stands in the file. */
+export function routePath({ name }: RouteConfig): Path {
   return name === unnamedRoute ? [] : ["routes", name];
 }
 

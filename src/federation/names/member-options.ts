@@ -35,6 +35,8 @@ export interface FederationOptions {
   readonly view?: ViewOptions | undefined;
   /** Whether a URI has only this spelling; a reference may be a URI template. */
   readonly isCanonical?: (uri: string, isReference: boolean) => boolean;
+  /** Whether servers get credentials of the caller, so that no other caller may be shown what they list. */
+  readonly hasCallerCredentials?: boolean;
   readonly serverInfo?: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -1,6 +1,5 @@
 import type { FederationConfig, MemberConfig, RouteConfig, ViewConfig } from "../../config/config.ts";
-import { Federation } from "../../federation/federation.ts";
-import type { Degraded } from "../../federation/lists/list-filler.ts";
+import { Federation, type FederationDeps } from "../../federation/federation.ts";
 import type { FederationOptions, MemberOptions } from "../../federation/names/member-options.ts";
 import { FederatedRequestLink } from "../../federation/request-link.ts";
 import { FederatedSessionLink } from "../../federation/session-link.ts";
@@ -19,6 +18,9 @@ import { eraDetections } from "./era-detection.ts";
 import { createLinks, type LinkLimits, type Links, type LinkScope, type ModernSharing } from "./links.ts";
 import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
 
+/** How many clashing names are in a log line. */
+const maxLogged = 20;
+
 /** Opens several servers as one. Each member is an upstream of its own, with its own eras, credentials and processes. */
 export function openFederation(
   { name: route, timeouts }: Pick<RouteConfig, "name" | "timeouts">,
@@ -26,7 +28,7 @@ export function openFederation(
   deps: UpstreamDeps,
   openMember: (member: MemberConfig) => OpenUpstream,
 ): OpenUpstream {
-  const { clock, setTimer, seals, log, metrics } = deps;
+  const { clock, setTimer, seals } = deps;
   let members: ReadonlyMap<string, OpenUpstream> = new Map(
     config.members.map((member) => [member.name, openMember(member)]),
   );
@@ -39,10 +41,7 @@ export function openFederation(
     quickMs: timeouts.quick,
     seals,
     observer: deps.ownRequests,
-    onDegraded: (method, { upstream, reason, stale }: Degraded, { id }) => {
-      metrics.metrics.degradedLists.labels({ route, member: upstream }).inc();
-      log.warn({ exchange: id, route, member: upstream, method, reason, stale }, "list without a server");
-    },
+    ...listReports(route, deps),
   });
 
   function memberOf({ name }: Pick<MemberOptions, "name">): OpenUpstream {
@@ -147,6 +146,23 @@ export function openFederation(
   };
 }
 
+/** Tells operators about lists that lack a server, and names that are offered by nobody. */
+function listReports(
+  route: string,
+  { log, metrics }: Pick<UpstreamDeps, "log" | "metrics">,
+): Pick<FederationDeps, "onDegraded" | "onClashes"> {
+  return {
+    onDegraded: (method, { upstream, reason, stale }, { id }) => {
+      metrics.metrics.degradedLists.labels({ route, member: upstream }).inc();
+      log.warn({ exchange: id, route, member: upstream, method, reason, stale }, "list without a server");
+    },
+    onClashes: (method, names, { id }) => {
+      const shown = names.slice(0, maxLogged).join(", ");
+      log.warn({ exchange: id, route, method, names: shown, count: names.length }, "names of several servers clash");
+    },
+  };
+}
+
 function widestSharing(members: readonly OpenUpstream[], era: Era): ModernSharing | undefined {
   if (members.some((member) => member.sharedServer(era) === "everybody")) return "everybody";
   return members.some((member) => member.sharedServer(era) !== undefined) ? "principal" : undefined;
@@ -189,6 +205,9 @@ function optionsOf(route: string, config: FederationConfig): FederationOptions {
     overrides: compileOverrides(overrides),
     views: views.map(compileView),
     isCanonical,
+    hasCallerCredentials: config.members.some(
+      ({ upstream }) => upstream.type === "http" && upstream.credentials?.tokenExchange !== undefined,
+    ),
     view: view === undefined ? undefined : compileView(view),
   };
 }

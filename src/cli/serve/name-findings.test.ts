@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseConfig } from "../../config/load.ts";
 import type { ConfigInput } from "../../config/schema.ts";
-import { findUnusedNames, type Offered } from "./unused-names.ts";
+import { findUnusedNames, type Offered } from "./name-findings.ts";
 
 type RouteInput = NonNullable<ConfigInput["routes"]>[string];
 
@@ -16,13 +16,16 @@ function warningsOf(route: RouteInput, offered: Partial<Offered> = {}): readonly
   if (upstream?.type !== "federation") throw new Error("one server only");
   const inputSchema = { type: "object", properties: { a: {}, b: {} } };
   const tools = ["one__add", "one__list", "sum"].map((name) => ({ name, inputSchema }));
-  return findUnusedNames(upstream, { tools, prompts: ["one__greet"], meta: undefined, ...offered }).map(
-    ({ text }) => text,
-  );
+  return findUnusedNames(upstream, {
+    tools,
+    prompts: ["one__greet"],
+    notes: { degraded: [], clashes: [], cut: {} },
+    ...offered,
+  }).map(({ text }) => text);
 }
 
 const lacking = (...names: readonly string[]) => ({
-  meta: { "headgate/degraded": names.map((upstream) => ({ upstream })) },
+  notes: { degraded: names.map((upstream) => ({ upstream })), clashes: [], cut: {} },
 });
 
 describe("names in the configuration of several servers", () => {
@@ -50,6 +53,20 @@ describe("names in the configuration of several servers", () => {
       },
       ["views.part.tools: no server offers `one__*`", "views.part.prompts: no server offers `greet`"],
     ],
+    [
+      "new names that other tools have",
+      { overrides: { tools: { one__add: { name: "one__list" }, one__list: { title: "List" } } } },
+      ["overrides.tools.one__add.name: another tool is called `one__list`, which is therefore not offered"],
+    ],
+    [
+      "no new names that other tools had",
+      {
+        overrides: {
+          tools: { one__add: { name: "one__list" }, one__list: { name: "one__all" }, one__x: { name: "one__add" } },
+        },
+      },
+      ["overrides.tools: no server offers `one__x`"],
+    ],
     ["all that fit", { views: { all: { tools: ["*"], prompts: ["*"] } } }, []],
   ])("are named where they fit nothing: %s", (_what, route, expected) => {
     expect(warningsOf(route)).toEqual(expected);
@@ -72,7 +89,10 @@ describe("names in the configuration of several servers", () => {
       upstreams: { ...upstreams, one: { demo: true, tools: { allow: ["a_name_that_is_cut", "gone"] } } },
     };
     const cut = "one__a_na_12345678";
-    const offered = { tools: [{ name: cut }], meta: { "headgate/cut": { [cut]: "a_name_that_is_cut" } } };
+    const offered = {
+      tools: [{ name: cut }],
+      notes: { degraded: [], clashes: [], cut: { [cut]: "a_name_that_is_cut" } },
+    };
     expect(warningsOf(route, offered)).toEqual(["upstreams.one.tools.allow: the server has no tool `gone`"]);
   });
 });

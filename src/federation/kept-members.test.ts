@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { formatKeptMembers, keptKey, type KeptMember, parseKeptMembers } from "./kept-members.ts";
@@ -17,6 +18,40 @@ describe("the sessions of members", () => {
     expect(parseKeptMembers(formatKeptMembers(members) ?? "")).toEqual(members);
   });
 
+  it.each([
+    "6f0e1c1c-58a1-4d5e-9c0c-3d1d8d7f2a10",
+    "6F0E1C1C-58A1-4D5E-9C0C-3D1D8D7F2A10",
+    "6f0e1c1c58a14d5e9c0c3d1d8d7f2a10",
+    "00000000-0000-0000-0000-000000000000",
+    "~~.0:~!",
+    "a.1~b",
+  ])("come back with an id of any form: %s", (session) => {
+    const members = new Map([
+      ["key", member(session)],
+      ["next", member("x")],
+    ]);
+    expect(parseKeptMembers(formatKeptMembers(members) ?? "")).toEqual(members);
+  });
+
+  it("come back with any visible ids", () => {
+    const id = fc.oneof(
+      fc.uuid(),
+      fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCodePoint(code)), minLength: 1 }),
+    );
+    fc.assert(
+      fc.property(fc.uniqueArray(id, { minLength: 1, maxLength: 8 }), (ids) => {
+        const members = new Map(ids.map((session, index) => [keptKey(`m${index}`, "x"), member(session)]));
+        expect(parseKeptMembers(formatKeptMembers(members) ?? "")).toEqual(members);
+      }),
+    );
+  });
+
+  it("are left out where they are not visible ASCII, without the others", () => {
+    const kept = ["a b", "c\nd", "é", ""].map((session, index) => [`k${index}`, member(session)] as const);
+    const text = formatKeptMembers(new Map([...kept, ["good", member("s")]])) ?? "";
+    expect([...parseKeptMembers(text).keys()]).toEqual(["good"]);
+  });
+
   it("are left out where they do not fit into a header, without the others", () => {
     const text = formatKeptMembers(
       new Map(["a", "long", "b"].map((name) => [name, member(name.repeat(name.length ** 5))])),
@@ -32,7 +67,7 @@ describe("the sessions of members", () => {
     );
     const text = formatKeptMembers(members) ?? "";
     expect(parseKeptMembers(text)).toEqual(members);
-    expect(text.length).toBeLessThan(20 * (session.length + 20));
+    expect(text.length).toBeLessThan(20 * session.length);
   });
 
   it("are of one server under one name", () => {

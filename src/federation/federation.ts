@@ -18,7 +18,7 @@ import type { FederationOptions, MemberOptions } from "./names/member-options.ts
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
 import type { OwnRequestObserver } from "./member-requests.ts";
 import { Recoveries } from "./recoveries.ts";
-import { overrideCall } from "./names/tool-overrides.ts";
+import { overrideCall, type OverriddenCall } from "./names/tool-overrides.ts";
 import { createView, type View } from "./names/view.ts";
 import { UriOwners } from "./names/uri-owners.ts";
 
@@ -244,13 +244,13 @@ export class Federation {
     return conditionalViews.find(({ when }) => when?.(exchange) === true);
   }
 
-  /** The call as its server gets it, where the configuration sets or bounds arguments. Throws if it may not be made. */
-  overridden(exchange: Exchange): Exchange {
+  /** The call as its server gets it, where the configuration sets or bounds arguments. */
+  overridden(exchange: Exchange): OverriddenCall {
     const { message } = exchange;
     if (this.options.overrides === undefined || message.kind !== "request" || message.method !== "tools/call")
-      return exchange;
+      return { exchange };
     const override = this.names.overrideOf(memberString(message, "params.name") ?? "");
-    return override === undefined ? exchange : overrideCall(exchange, message, override);
+    return override === undefined ? { exchange } : overrideCall(exchange, message, override);
   }
 
   /** The members that own the resources of a `subscriptions/listen` request; undefined where that is unknown. */

@@ -98,6 +98,8 @@ describe.each([newestLegacy, newestModern])("tools with overrides, with a client
     expect((await client.callTool("files__write", { args: { name: "n", path: "/etc" } })).texts).toEqual([
       'files.write {"path":"/out/n","name":"n"}',
     ]);
+    // A value that clients may not send leaves the others as they are, so the rules decide, and the client hears why.
+    await expect(client.callTool("open", { args: { path: "/etc/passwd" } })).rejects.toThrow(/path must be one of/u);
   });
 
   it.each([

@@ -72,37 +72,62 @@ function overrideSchema(schema: unknown, args: ToolOverride["arguments"]): Unkno
   return { ...given, properties, required };
 }
 
-/** The call with the arguments that its server gets. Throws if the client sent a value that it may not. */
-export function overrideCall(exchange: Exchange, message: RequestMessage, override: ToolOverride): Exchange {
+/** A call with the arguments that its server gets, as far as they are known. */
+export interface OverriddenCall {
+  readonly exchange: Exchange;
+  /** Why the call may not be made: the client sent a value that it may not, or a fixed value has none for it. */
+  readonly problem?: GatewayError | undefined;
+}
+
+/** The call with the arguments that its server gets. Where one is wrong, rules can still read the others. */
+export function overrideCall(exchange: Exchange, message: RequestMessage, override: ToolOverride): OverriddenCall {
   const given: unknown = memberValue(message, "params.arguments") ?? {};
   const names = Object.keys(override.arguments);
-  if (names.length === 0) return exchange;
-  if (!isObject(given)) throw new GatewayError("invalid_params", "params.arguments must be an object");
-  checkSpelling(message, names);
+  if (names.length === 0) return { exchange };
+  if (!isObject(given))
+    return { exchange, problem: new GatewayError("invalid_params", "params.arguments must be an object") };
+  const ambiguous = spellingProblem(message, names);
+  if (ambiguous !== undefined) return { exchange, problem: ambiguous };
   const changes = new Map<string, string | undefined>();
+  let problem: GatewayError | undefined;
   for (const [name, argument] of Object.entries(override.arguments)) {
-    const isGiven = Object.hasOwn(given, name);
-    if (argument.fixed !== undefined) changes.set(name, argument.fixed(exchange));
-    else if (argument.hide && isGiven) changes.set(name, undefined);
-    // Compared exactly as configured: a number that differs in its last digits must not reach a server that reads all
-    // of them.
-    if (!changes.has(name) && isGiven && argument.enum !== undefined)
-      changes.set(name, JSON.stringify(choiceOf(name, given[name], argument.enum)));
-    const isMissing = changes.has(name) ? changes.get(name) === undefined : !isGiven;
-    if (isMissing && argument.default !== undefined) changes.set(name, JSON.stringify(argument.default));
+    try {
+      changeArgument(changes, name, argument, given, exchange);
+    } catch (error) {
+      problem ??= GatewayError.from(error);
+    }
   }
-  if (changes.size === 0) return exchange;
-  return withMessage(exchange, withArguments(message, changes));
+  if (changes.size === 0) return { exchange, problem };
+  return { exchange: withMessage(exchange, withArguments(message, changes)), problem };
+}
+
+/** Notes the value of one argument. Throws if it has none, or the client sent one that it may not. */
+function changeArgument(
+  changes: Map<string, string | undefined>,
+  name: string,
+  argument: ArgumentOverride,
+  given: UnknownRecord,
+  exchange: Exchange,
+): void {
+  const isGiven = Object.hasOwn(given, name);
+  if (argument.fixed !== undefined) changes.set(name, argument.fixed(exchange));
+  else if (argument.hide && isGiven) changes.set(name, undefined);
+  // Compared exactly as configured: a number that differs in its last digits must not reach a server that reads all
+  // of them.
+  if (!changes.has(name) && isGiven && argument.enum !== undefined)
+    changes.set(name, JSON.stringify(choiceOf(name, given[name], argument.enum)));
+  const isMissing = changes.has(name) ? changes.get(name) === undefined : !isGiven;
+  if (isMissing && argument.default !== undefined) changes.set(name, JSON.stringify(argument.default));
 }
 
 /** Servers that read names without regard to letter case would take another spelling for the argument that is set here. */
-function checkSpelling({ bytes, outline }: RequestMessage, names: readonly string[]): void {
+function spellingProblem({ bytes, outline }: RequestMessage, names: readonly string[]): GatewayError | undefined {
   const params = spanOf(outline, "params");
   const known = knownNames(names.map((name) => ["arguments", name]));
   const found = params === undefined ? undefined : findAmbiguousName(bytes, params, known);
-  if (found === undefined) return;
+  if (found === undefined) return undefined;
   const shown = JSON.stringify(found.name.slice(0, maxShown));
-  throw new GatewayError("invalid_params", `the member name ${shown} differs from another one only by letter case`);
+  return new GatewayError("invalid_params", `the member name ${shown} differs from another one only by letter case`);
 }
 
 const maxShown = 100;

@@ -315,24 +315,16 @@ export function createArgumentOverrides(federation: Federation): ArgumentOverrid
       // A name without a server is answered as unknown.
       if (direction !== "client-to-server" || tracking.upstream === undefined) return next(exchange);
       done.set(tracking, tracking.upstream);
-      let overridden = exchange;
-      try {
-        overridden = federation.overridden(exchange);
-      } catch (error) {
-        problems.set(tracking, GatewayError.from(error));
-      }
-      return next(overridden);
+      const overridden = federation.overridden(exchange);
+      if (overridden.problem !== undefined) problems.set(tracking, overridden.problem);
+      return next(overridden.exchange);
     },
     afterPolicy: (next) => (exchange) => {
       const { tracking, direction } = exchange;
       if (direction !== "client-to-server" || tracking.upstream === undefined) return next(exchange);
-      try {
-        if (done.get(tracking) !== tracking.upstream) return next(federation.overridden(exchange));
-      } catch (error) {
-        return Promise.reject(GatewayError.from(error));
-      }
-      const problem = problems.get(tracking);
-      return problem === undefined ? next(exchange) : Promise.reject(problem);
+      const isDone = done.get(tracking) === tracking.upstream;
+      const call = isDone ? { exchange, problem: problems.get(tracking) } : federation.overridden(exchange);
+      return call.problem === undefined ? next(call.exchange) : Promise.reject(call.problem);
     },
   };
 }

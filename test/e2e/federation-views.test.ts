@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+
 import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
@@ -5,6 +7,7 @@ import { block } from "../../src/core/interceptors/action.ts";
 import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
 import type { GatewayOptions } from "../../src/gateway/gateway.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
+import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { testFolder } from "../support/headgate-command.ts";
 import { openSession } from "../support/legacy-session.ts";
@@ -246,6 +249,30 @@ describe("what is said of a route", () => {
       expect(list.text).not.toContain("notes__write");
       const call = modernRequest(2, "tools/call", { name: "notes__write", arguments: {} });
       expect((await postModern(gateway.origin + path, call)).text).toContain("approved definition");
+    }
+  });
+});
+
+describe("definitions that were recorded in a view", () => {
+  it("are approved as those of the servers of the route, and hold there and in other views", async () => {
+    using folder = temporaryFolder();
+    const record = { file: folder.at("traffic.sqlite") };
+    const views = { writers: { tools: ["notes__*"] }, readers: { tools: ["notes__read"] } };
+    const routes = { desk: { upstreams, views } };
+    {
+      await using gateway = await openGateway({ routes, record });
+      for (const path of ["/desk/writers/mcp", "/desk/readers/mcp"])
+        await postModern(gateway.origin + path, modernRequest(1, "tools/list"));
+    }
+    const lock = folder.at("lock.json");
+    const approved = await headgate("drift", "approve", "--store", record.file, "--lock", lock);
+    expect(approved.exitCode).toBe(0);
+    const written = JSON.parse(await readFile(lock, "utf8")) as { readonly routes: object };
+    expect(Object.keys(written.routes)).toEqual(["desk/github", "desk/notes"]);
+    await using gateway = await openGateway({ routes, drift: { lock, mode: "block" } });
+    for (const path of ["/desk/mcp", "/desk/readers/mcp"]) {
+      const call = modernRequest(2, "tools/call", { name: "notes__read", arguments: {} });
+      expect((await postModern(gateway.origin + path, call)).text).toContain("notes.read");
     }
   });
 });

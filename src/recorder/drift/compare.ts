@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 
+import { configuredRoute } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
 import { isObject } from "../../lib/is-object.ts";
@@ -209,8 +210,10 @@ export function offeredDefinitions(calls: readonly RecordedCall[]): ReadonlyMap<
     const value = parseExactJson(answer);
     const result = isObject(value) ? value["result"] : undefined;
     if (!isObject(result)) continue;
-    const server = lockedServer(context.route, upstream);
-    if (upstream !== undefined) federated.add(context.route);
+    // A view has the servers of its route.
+    const named = configuredRoute(context.route);
+    const server = lockedServer(named, upstream);
+    if (upstream !== undefined) federated.add(named);
     const route = getOrMake(routes, server, () => new Map<string, Map<string, Definition>>());
     const own = getOrMake(route, method === "initialize" ? "server/discover" : method, () => new Map());
     const isFirst = !isObject(params) || params["cursor"] === undefined;

@@ -396,6 +396,10 @@ describe("a list of several servers", () => {
     const filled = await unsure.fill(exchange, facts, undefined);
     expect(shown(filled)).toEqual(["c__y"]);
     expect(filled.degraded.map(({ upstream }) => upstream)).toEqual(["a", "b"]);
+    const { filler: without } = make({ a: paged([["x"]]), b: failing("down"), c: erring(-32601) }, {}, bare);
+    await expect(without.fill(exchange, facts, undefined)).rejects.toThrow(
+      "the list is incomplete: a (bare names are offered once the list of b is known), b (down)",
+    );
   });
 
   it("asks for a fresh list once, and again when it has changed", async () => {

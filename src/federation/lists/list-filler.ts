@@ -222,6 +222,8 @@ export class ListFiller {
     if (unlisted.length > 0) {
       const reason = `bare names are offered once the list of ${unlisted.join(", ")} is known`;
       this.#note(filling, member, reason);
+      // A list without any entry, because one of several servers is away, must not look like one of servers without tools.
+      filling.answered.delete(member.name);
       return [];
     }
     return entries.filter(({ advertised }) => {

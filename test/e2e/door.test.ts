@@ -218,6 +218,10 @@ describe("requests that are refused at the door", () => {
     ]);
     expect((await refusedRows(folder)).map(({ gatewayCode }) => gatewayCode)).toEqual(Array(4).fill("tls_failed"));
     expect(metrics).toContain('headgate_refusals_total{route="",code="tls_failed"} 4');
+    const [row] = await refusedRows(folder);
+    const shown = (await headgate("traffic", "show", row?.id ?? "", "-s", folder.at("traffic.sqlite"))).output;
+    expect(shown).toMatch(/ refused tls_failed: the client speaks plain HTTP/u);
+    expect(shown).not.toContain("route");
   });
 
   it("are seen on an open HTTP+SSE connection", async () => {

@@ -65,7 +65,7 @@ export function formatConversation(
     ["when", formatDate(at)],
     ["who", whoText(principal)],
     ["client", shownText(first?.record.client)],
-    ["route", printableLine(route)],
+    ["route", route === "" ? undefined : printableLine(route)],
     ["session", shownText(first?.record.session)],
     ["revision", shownText(first && `${first.record.revision} over ${first.record.transport}`)],
     ["status", colorState(state, colors, printableLine(state))],
@@ -155,7 +155,8 @@ function diagnosticText({ code, severity, message, path }: NonNullable<Frame["di
 
 function refusalText({ gatewayCode = "" }: Frame, { status, reason, repeats }: FrameRefusal, colors: Colors): string {
   const more = repeats === undefined ? "" : `, and ${repeats} more like it`;
-  return `${colors.red(`refused with ${status}`)} ${printableLine(gatewayCode)}: ${printableLine(reason)}${more}`;
+  // Without a status where no HTTP was spoken.
+  return `${colors.red(status === 0 ? "refused" : `refused with ${status}`)} ${printableLine(gatewayCode)}: ${printableLine(reason)}${more}`;
 }
 
 function bodyLines(body: string, maxBody: number): readonly string[] {

@@ -40,6 +40,9 @@ export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
     const { code, status, reason, route = "", principal = anonymous, transport, fields } = refused;
     const id = newLabel(undefined);
     const http = transport.type === "http" ? transport : undefined;
+    // Both are empty where nothing of a request could be read.
+    const request =
+      http === undefined || http.method === "" ? {} : { method: http.method, path: shortenName(http.path) };
     log[errorTable[code].level](
       {
         exchange: id,
@@ -47,8 +50,7 @@ export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
         code,
         status,
         reason: shortenName(reason),
-        method: http?.method,
-        path: shortenName(http?.path),
+        ...request,
         peer: http?.peer,
         ...fields,
         ...(repeats === 0 ? {} : { repeats }),

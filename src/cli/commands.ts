@@ -85,7 +85,7 @@ const upstreamOptions = {
 export const commands = {
   run: {
     usage: [
-      "[run] [--config FILE] [--host HOST] [--port PORT]",
+      "[run] [[--config] FILE] [--host HOST] [--port PORT]",
       "[run] --upstream URL [--host HOST] [--port PORT]",
       "[run] [--host HOST] [--port PORT] -- COMMAND [ARGS…]",
       "[run] --federate NAME=SERVER… [--host HOST] [--port PORT]",
@@ -203,7 +203,7 @@ export const commands = {
     },
   },
   stdio: {
-    usage: ["stdio --upstream URL", "stdio -- COMMAND [ARGS…]", "stdio --config FILE"],
+    usage: ["stdio --upstream URL", "stdio -- COMMAND [ARGS…]", "stdio [--config] FILE"],
     summary: "serve one MCP client over standard input and output",
     about: [
       "For clients that start their servers as commands. The client starts `headgate stdio` and speaks MCP over the standard streams; Headgate forwards every message to the server, which may be remote and speak HTTP. Logs go to standard error.",

@@ -78,6 +78,7 @@ describe("what is said to somebody who mistyped", () => {
   it("is the command that was probably meant", () => {
     expect(unknownCommand("cal")).toBe("headgate: unknown command `cal`. Did you mean headgate call?\n");
     expect(unknownCommand("stats")).toContain("Did you mean headgate traffic stats?");
+    expect(unknownCommand("headgate.yaml")).toContain("Did you mean headgate run headgate.yaml?");
     expect(unknownCommand("frobnicate")).toContain("Run headgate --help for a list.");
   });
 

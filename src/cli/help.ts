@@ -104,6 +104,8 @@ export function usageError(name: CommandName, problem: string): string {
 /** What to print for a command that does not exist. */
 export function unknownCommand(name: string): string {
   const meant = Object.hasOwn(synonyms, name) ? synonyms[name] : closestName(name, Object.keys(commands));
+  if (/\.(?:ya?ml|jsonc?|toml)$/iu.test(name))
+    return `headgate: \`${name}\` is no command. Did you mean headgate run ${name}?\n`;
   const hint = meant === undefined ? "Run headgate --help for a list." : `Did you mean headgate ${meant}?`;
   return `headgate: unknown command \`${name}\`. ${hint}\n`;
 }

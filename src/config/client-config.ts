@@ -28,7 +28,7 @@ function isOwn(tree: Entries): boolean {
   return keys.every((key) => allOwnKeys.has(key)) && keys.some((key) => !sharedKeys.has(key));
 }
 
-/** Where clients keep their servers: most clients, VS Code, VS Code's settings and opencode, Zed, Codex. */
+/** Where clients keep their servers: most clients, VS Code, VS Code's settings and opencode, Zed, Codex, Goose. */
 const containers: readonly Path[] = [
   ["mcpServers"],
   ["servers"],
@@ -36,6 +36,7 @@ const containers: readonly Path[] = [
   ["mcp"],
   ["context_servers"],
   ["mcp_servers"],
+  ["extensions"],
 ];
 
 /**

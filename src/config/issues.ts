@@ -4,6 +4,7 @@ import type * as z from "zod";
 import { alternativesOf, type JsonSchema, schemasAt } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
 import { closestName } from "../lib/closest-name.ts";
+import { upstreamFormError } from "../transports/config.ts";
 
 type Issue = z.core.$ZodIssue;
 
@@ -128,9 +129,23 @@ export function toFindings(issues: readonly LocatedIssue[], tree: unknown): read
   const misspelt = new Set(
     findings.flatMap(({ path, meant }) => (meant === undefined ? [] : [formatPath([...path, meant])])),
   );
-  return findings
-    .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
-    .map(({ path, key, message, offset }) => ({ path, message, ...withoutUndefined({ key, offset }) }));
+  return (
+    findings
+      .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
+      // Two checks of one value may find the same.
+      .filter(({ path, message }, index, all) => {
+        const isSame = (other: ConfigFinding): boolean =>
+          other.message === message && formatPath(other.path) === formatPath(path);
+        return all.findIndex(isSame) === index;
+      })
+      .map(({ path, key, message, offset }) => ({ path, message, ...withoutUndefined({ key, offset }) }))
+  );
+}
+
+/** How a server is written of which there is only one word. */
+function serverHint(text: string): string {
+  if (/^https?:/iu.test(text)) return "write `{ url: … }`";
+  return text === "demo" ? "write `{ demo: true }`" : "write `{ command: …, args: […] }`, or `{ url: … }`";
 }
 
 interface GuessedFinding extends ConfigFinding {
@@ -158,7 +173,8 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       const forms = schemasAt(path).flatMap(({ anyOf = [] }) => anyOf);
       const needsObject = forms.length > 0 && forms.every(({ type }) => type === "object");
       const isOther = needsObject && value !== undefined && !isObject(value);
-      const message = isOther ? `${issue.message}; found ${typeName(value)}` : issue.message;
+      const hint = issue.message === upstreamFormError && typeof value === "string" ? `; ${serverHint(value)}` : "";
+      const message = isOther ? `${issue.message}; found ${typeName(value)}${hint}` : issue.message;
       return [{ path, message: message + (canHold(path, true) ? quotesHint(["boolean"], value) : "") }];
     }
     case "invalid_type": {
@@ -383,6 +399,7 @@ const typeNames: Readonly<Record<string, string>> = {
 function typeName(value: unknown): string {
   if (value === null) return "nothing (null)";
   if (Array.isArray(value)) return "a list";
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
   if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a fraction";
   return typeNames[typeof value] ?? typeof value;
 }

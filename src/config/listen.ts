@@ -4,7 +4,19 @@ import { signInConfig } from "../auth/config.ts";
 import { isAddress, isHost, isNetwork, isOrigin, parseUrl } from "../lib/addresses.ts";
 
 const port = z.int().min(0).max(65_535);
-const host = z.string().refine(isAddress, { error: "is not a host name or IP address" });
+const host = z
+  .string()
+  .refine((text) => isAddress(text) && !/[[\]*]/u.test(text), { error: ({ input }) => hostProblem(String(input)) });
+
+/** What is wrong with an address to listen on. */
+function hostProblem(text: string): string {
+  const problem = "is not a host name or IP address";
+  if (text === "*") return `${problem}; \`0.0.0.0\` or \`::\` listens on all addresses`;
+  const url = parseUrl(text.includes("://") ? text : `http://${text}`);
+  const bare = url?.hostname.replaceAll(/[[\]]/gu, "") ?? "";
+  if (bare === "") return problem;
+  return `${problem}; write \`${bare}\`${url?.port === "" ? "" : ", and the port in `port`"}`;
+}
 
 const hostPattern = z
   .string()

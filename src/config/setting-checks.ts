@@ -119,8 +119,12 @@ export function writtenFindings(
   const warnings: ConfigFinding[] = [];
   const visit = (value: unknown, path: Path): void => {
     if (Array.isArray(value)) for (const [index, inner] of value.entries()) visit(inner, [...path, index]);
-    else if (isObject(value)) for (const [key, inner] of Object.entries(value)) visit(inner, [...path, key]);
-    else if (typeof value === "number") warnings.push(...durationWarnings(value, path));
+    else if (isObject(value)) {
+      // A validated object does not have it, so it would be ignored.
+      if (Object.hasOwn(value, "__proto__"))
+        problems.push({ path, key: "__proto__", message: "`__proto__` cannot be a name; choose another" });
+      for (const [key, inner] of Object.entries(value)) visit(inner, [...path, key]);
+    } else if (typeof value === "number") warnings.push(...durationWarnings(value, path));
     else if (typeof value === "string") {
       problems.push(...pathProblems(value, path));
       const isReplaced = replaced.has(formatPath(path)) || (path.at(-2) === "args" && isShellCommand(tree, path));

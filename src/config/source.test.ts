@@ -37,8 +37,17 @@ describe("a YAML file", () => {
       const item = level === 0 ? "x" : `*l${level - 1}`;
       return `l${level}: &l${level} [${Array.from({ length: 9 }, () => item).join(", ")}]`;
     });
-    expect(faultsOf(levels.join("\n"))).toEqual([{ message: "uses too many aliases" }]);
-    expect(faultsOf("a: &a [*a]\n")).toEqual([{ message: "contains itself by alias" }]);
+    expect(faultsOf(levels.join("\n"))).toEqual([{ message: "uses too many aliases; write the values out" }]);
+    expect(faultsOf("a: &a [*a]\n")).toEqual([{ message: "contains itself by alias; write the value out" }]);
+  });
+
+  it("says in our words what the parser gives up on", () => {
+    expect(faultsOf(`a: ${"[".repeat(3000)}${"]".repeat(3000)}`)).toMatchObject([
+      { message: "nested too deeply", line: 1 },
+    ]);
+    expect(faultsOf(`a: 1\n${"x".repeat(2000)}: 1\n`)).toMatchObject([
+      { message: "a key of more than 1024 characters; check the quotes and the `:`", line: 2 },
+    ]);
   });
 
   it("cannot be nested without bound", () => {

@@ -114,7 +114,9 @@ function hasUniqueNames(text: string): boolean {
 
 function describeReadError(error: unknown): string {
   if (error instanceof RangeError) return "is nested too deeply";
-  return error instanceof TypeError ? "contains itself by alias" : "uses too many aliases";
+  return error instanceof TypeError
+    ? "contains itself by alias; write the value out"
+    : "uses too many aliases; write the values out";
 }
 
 const aliasMessage = "no anchor has this name; put a value that begins with `*` or `&` in quotes";
@@ -147,6 +149,8 @@ const parserTerms: readonly (readonly [term: RegExp, meaning: string])[] = [
   [/^Implicit map keys need to be followed by map values/u, "a key without `:` and a value"],
   [/^Missing closing (?<quote>["'])quote/u, "a quote above is not closed"],
   [/^Missing , (?:or : )?between/u, "a comma is missing before this"],
+  [/^Maximum call stack/u, "nested too deeply"],
+  [/at most 1024 chars/u, "a key of more than 1024 characters; check the quotes and the `:`"],
   [/^(?:All (?:mapping|sequence) items|The .* must start at the same)/u, "not indented like the entries above it"],
 ];
 

@@ -127,6 +127,8 @@ export function reasonOf(error: unknown): string {
   if (code === "ENOENT") return "no such file";
   if (code === "EACCES") return "permission denied";
   if (code === "EISDIR") return "is a folder";
+  if (code === "ENOTDIR") return "a part of the path is not a folder";
+  if (code === "ELOOP") return "its symbolic links lead in a circle";
   if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text; save it as UTF-8";
   return thrownMessage(error);
 }

@@ -45,9 +45,13 @@ describe("headgate check", () => {
     [
       "a missing lock file",
       `${base}drift: { lock: headgate.lock.json }\n`,
-      /^c\.yaml:4:\d+ drift\.lock: cannot read .*headgate\.lock\.json: no such file; write it with headgate drift approve$/mu,
+      /^c\.yaml:4:\d+ drift\.lock: cannot read .*headgate\.lock\.json: no such file; `headgate drift approve` writes it$/mu,
     ],
-    ["a broken lock file", `${base}drift: { lock: c.yaml }\n`, /^c\.yaml:4:\d+ drift\.lock: /mu],
+    [
+      "a broken lock file",
+      `${base}drift: { lock: c.yaml }\n`,
+      /^c\.yaml:4:\d+ drift\.lock: .*; `headgate drift approve` writes one$/mu,
+    ],
     [
       "a missing audit folder",
       `${base}audit: { file: no/such/audit.ndjson }\n`,
@@ -76,7 +80,7 @@ describe("headgate check", () => {
     folder.write("pem.crt", "-----BEGIN CERTIFICATE-----\n");
     for (const args of [
       ["check", "c.yaml"],
-      ["run", "--config", "c.yaml"],
+      ["run", "c.yaml"],
     ]) {
       const { exitCode, stdout, stderr } = await headgate(args, { cwd: folder.path });
       expect([args[0], exitCode, stdout]).toEqual([args[0], 2, ""]);

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";
+import { listenOnLoopback } from "../support/demo-http.ts";
 import { headgate, headgateBin, testFolder } from "../support/headgate-command.ts";
 
 describe("headgate doctor", () => {
@@ -28,6 +29,18 @@ auth: { authenticators: { keys: { apiKeys: { keys: {} } } } }
     );
     expect(stdout).toMatch(/own: .*\n {2}ok {3}headgate-demo 1\.0\.0 answered after [\d.]+ s, modern\n/u);
     expect(stdout).toMatch(/\d+ ok, 0 warnings, 0 failed\n$/u);
+  });
+
+  it.each<[what: string, response: string, remedy: string]>([
+    ["an error", "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", "look at the log of the server, or of the proxy"],
+    ["a redirect", "HTTP/1.1 302 Found\r\nlocation: /login\r\n\r\n", "use the URL that it redirects to"],
+    ["another protocol", "SSH-2.0-OpenSSH_9.9\r\n", "check the port: what listens there does not speak HTTP"],
+    ["nothing at all", "", "look at the log of the server; a server with TLS needs a URL with https://"],
+    ["no MCP", "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "check the path of the URL"],
+  ])("has a remedy for a server that answers with %s", async (_, response, remedy) => {
+    await using server = await listenOnLoopback((request) => request.socket.end(response));
+    const { exitCode, stdout } = await headgate(["doctor", "--upstream", `${server.origin}/mcp`]);
+    expect([exitCode, stdout]).toEqual([1, expect.stringContaining(`       ${remedy}`)]);
   });
 
   it("tells of a command that fails what it wrote, and what to do", async () => {

@@ -150,7 +150,8 @@ function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
   const name = formatTarget(target);
   const status = statusOf(error);
   if (status !== undefined) return toStatusFailure(status, messageInBody(error), name);
-  const codes = causesOf(error).flatMap(({ code }) => (code === undefined ? [] : [code]));
+  const causes = causesOf(error);
+  const codes = causes.flatMap(({ code }) => (code === undefined ? [] : [code]));
   // A numeric code is that of a JSON-RPC error response (JSON-RPC 2.0, section 5.1).
   const [first] = codes;
   if (typeof first === "number") {
@@ -160,10 +161,14 @@ function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
     const reason = explanations[String(code)]?.(target);
     if (reason !== undefined) return { exit: "unreachable", message: reason };
   }
+  for (const cause of causes) {
+    const reason = explanations[cause.name]?.(target);
+    if (reason !== undefined) return { exit: "unreachable", message: reason };
+  }
   const isSystemError = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|\w*CERT\w*)$/u.test(String(code)));
-  const detail = codes.at(-1);
-  return isSystemError
-    ? { exit: "unreachable", message: `cannot reach ${name}: ${String(detail)}` }
+  const detail = isSystemError ? codes.at(-1) : causes.at(-1)?.message;
+  return isSystemError || causes.some(({ message }) => message === "fetch failed")
+    ? { exit: "unreachable", message: `cannot reach ${name}: ${printableLine(String(detail))}` }
     : {
         exit: codes.includes("ERA_NEGOTIATION_FAILED") ? "unreachable" : "failed",
         message: `${name}: ${errorMessage(error)}`,
@@ -189,7 +194,9 @@ const ended: Explain = (target) =>
 
 const noSuchHost: Explain = (target) => (target.type === "http" ? `unknown host ${target.url.hostname}` : undefined);
 
-/** Messages for error codes of the system and the SDK. */
+const notMcp: Explain = (target) => `${formatTarget(target)} responds, but does not speak MCP`;
+
+/** Messages for error codes of the system and the SDK, and for names of errors that have no code. */
 const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
@@ -214,7 +221,9 @@ const explanations: Readonly<Record<string, Explain>> = {
       ? `${formatTarget(target)} has not responded to anything for ${formatDuration(target.silenceMs)}; wait longer with --timeout`
       : undefined,
   REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not respond in time`,
-  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} responds, but does not speak MCP`,
+  CLIENT_HTTP_UNEXPECTED_CONTENT: notMcp,
+  SyntaxError: notMcp,
+  HTTPParserError: (target) => `what listens at ${formatTarget(target)} does not speak HTTP; check the port`,
 };
 
 function toStatusFailure(status: number, detail: string | undefined, name: string): ClientFailure {
@@ -252,6 +261,7 @@ interface ErrorCause {
   readonly name: string;
   readonly code: string | number | undefined;
   readonly data: unknown;
+  readonly message: string;
 }
 
 /** An error and its causes, outermost first. */
@@ -263,6 +273,7 @@ function causesOf(error: unknown): readonly ErrorCause[] {
       name: link.name,
       code: typeof code === "string" || typeof code === "number" ? code : undefined,
       data: Reflect.get(link, "data"),
+      message: link.message,
     });
   }
   return links;

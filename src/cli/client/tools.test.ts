@@ -104,6 +104,34 @@ describe("a server that cannot be listed", () => {
     });
   });
 
+  it("is told in one line: JSON that is none", async () => {
+    await using server = await listenOnLoopback((_request, response) => {
+      response.writeHead(200, { "content-type": "application/json" }).end('{"a"');
+    });
+    expect(await runCommand(tools, [server.origin])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: ${server.origin}/ responds, but does not speak MCP\n`,
+    });
+  });
+
+  it("is told in one line: another protocol", async () => {
+    await using server = await listenOnLoopback((request) => request.socket.end("SSH-2.0-OpenSSH_9.9\r\n"));
+    expect(await runCommand(tools, [server.origin])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: what listens at ${server.origin}/ does not speak HTTP; check the port\n`,
+    });
+  });
+
+  it("is told in one line: a port that fetch refuses", async () => {
+    expect(await runCommand(tools, ["http://127.0.0.1:9/mcp"])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: "headgate: cannot reach http://127.0.0.1:9/mcp: bad port\n",
+    });
+  });
+
   it("is told in one line: nobody listens", async () => {
     const server = await listenOnLoopback(() => {});
     await server[Symbol.asyncDispose]();

@@ -223,7 +223,8 @@ async function explainFailure(
 ): Promise<Pick<Finding, "text" | "remedy">> {
   const text = printableLine(thrownMessage(error));
   const details = lines.problems().join("; ");
-  const said = details === "" || upstream.type !== "http" ? text : `${text} (${printableLine(details)})`;
+  const isSaid = details === "" || upstream.type !== "http" || text.includes(printableLine(details));
+  const said = isSaid ? text : `${text} (${printableLine(details)})`;
   const isRefused = /\b(?:401|403)\b|credentials/u.test(`${text} ${details}`);
   if (upstream.type === "http" && isRefused) {
     const issuers = await findAuthorizationServers(new URL(upstream.url));
@@ -233,13 +234,25 @@ async function explainFailure(
       remedy: "set `upstream.headers` (--upstream-header) or `upstream.credentials`",
     };
   }
-  if (upstream.type === "http")
-    return { text: said, remedy: "check the path of the URL; the endpoint of most servers is /mcp or /sse" };
+  if (upstream.type === "http") return { text: said, remedy: remedyFor(said) };
   return {
     text: said,
     remedy:
       "run the command by hand; behind a proxy it may need variables: --env NAME, or `upstream.env` in the configuration",
   };
+}
+
+/** What to do about a server that was reached and gives no useful answer. */
+function remedyFor(text: string): string {
+  if (/does not match the HTTP/u.test(text)) return "check the port: what listens there does not speak HTTP";
+  if (/status 5\d\d/u.test(text)) return "look at the log of the server, or of the proxy in front of it";
+  if (/status 3\d\d/u.test(text))
+    return "use the URL that it redirects to; a login page means that it needs credentials";
+  if (/UND_ERR_SOCKET|ECONNRESET|other side closed/u.test(text))
+    return "look at the log of the server; a server with TLS needs a URL with https://";
+  if (/in time|timed? ?out|TIMEOUT/iu.test(text))
+    return "look at the log of the server; it took the connection, and is silent";
+  return "check the path of the URL; the endpoint of most servers is /mcp or /sse";
 }
 
 /** What the gateway logs meanwhile. */

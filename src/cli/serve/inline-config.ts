@@ -2,7 +2,7 @@ import { basename } from "node:path";
 
 import { routeNameOf } from "../../config/mcp-servers.ts";
 import type { Environment } from "../../config/substitute.ts";
-import { InputFileError, parseHeader, UsageError } from "../define-command.ts";
+import { InputFileError, namedConfig, parseHeader, UsageError } from "../define-command.ts";
 
 /** The options of `run` and `stdio` that describe a server without a configuration file. */
 export interface InlineOptions {
@@ -18,7 +18,8 @@ export interface InlineOptions {
 }
 
 /** Refuses options that would have no effect. */
-export function checkInlineOptions({ upstream, program = [], ...options }: InlineOptions): void {
+export function checkInlineOptions({ upstream, program, ...options }: InlineOptions): void {
+  if (program?.length === 0) throw new UsageError("expected a command after --");
   if (upstream === undefined) {
     if (options["upstream-header"] !== undefined) throw new UsageError("--upstream-header needs --upstream URL");
     if (options.transport !== undefined) throw new UsageError("--transport needs --upstream URL");
@@ -30,18 +31,16 @@ export function checkInlineOptions({ upstream, program = [], ...options }: Inlin
       : "begin it with `http://` or `https://`";
     throw new InputFileError(`headgate: --upstream: \`${upstream}\` is not a URL; ${remedy}`);
   }
-  if (program.length === 0 && options.env !== undefined) throw new UsageError("--env needs a command after --");
+  if (program === undefined && options.env !== undefined) throw new UsageError("--env needs a command after --");
 }
 
-/** Refuses positional arguments, and says what they were probably meant to be. */
-export function refuseWords([word]: readonly string[]): void {
-  if (word !== undefined) throw new UsageError(`unexpected argument \`${word}\`; ${hintFor(word)}`);
-}
-
-function hintFor(word: string): string {
-  if (URL.canParse(word) && /^https?:/iu.test(word)) return `name a server with \`--upstream ${word}\``;
-  if (/\.(?:ya?ml|json)$/iu.test(word)) return `name a configuration with \`--config ${word}\``;
-  return "put `--` before a command to start";
+/** The configuration that `run` and `stdio` are given, as a word or with `--config`; refuses other words. */
+export function configArgument(words: readonly string[], option: string | undefined): string | undefined {
+  const other = words.find((word) => !/\.(?:ya?ml|jsonc?|toml)$/iu.test(word));
+  if (other === undefined) return namedConfig(words, option);
+  const isUrl = /^https?:/iu.test(other) && URL.canParse(other);
+  const hint = isUrl ? `name a server with \`--upstream ${other}\`` : "put `--` before a command to start";
+  throw new UsageError(`unexpected argument \`${other}\`; ${hint}`);
 }
 
 /**

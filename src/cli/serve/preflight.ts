@@ -1,8 +1,8 @@
-import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
+import { accessSync, closeSync, constants, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
 import { createSecureContext } from "node:tls";
-import { X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 
 import { type Config, type RouteConfig, unnamedRoute, type Upstream } from "../../config/config.ts";
 import type { ConfigFinding, Path } from "../../config/issues.ts";
@@ -106,7 +106,7 @@ function certificateProblems({ listen: { tls } }: Config): readonly ConfigFindin
       ? [{ path: ["listen", "tls", "certFile"], message: `the certificate expired on ${validTo}` }]
       : [];
   } catch (error) {
-    const problem = pemProblem("certFile", cert, key) ?? pemProblem("keyFile", key, cert);
+    const problem = pemProblem("certFile", cert, key) ?? pemProblem("keyFile", key, cert) ?? pairProblem(cert, key);
     return [
       problem ?? { path: ["listen", "tls"], message: `certificate and key cannot be used: ${thrownMessage(error)}` },
     ];
@@ -125,19 +125,45 @@ function pemProblem(name: keyof typeof pemLabels, own: Buffer, other: Buffer): C
   return { path: ["listen", "tls", name], message: `has no PEM block "BEGIN ${label}"${hint}` };
 }
 
+/** A certificate or a key that cannot be read, or two that do not belong together. */
+function pairProblem(cert: Buffer, key: Buffer): ConfigFinding | undefined {
+  const path = ["listen", "tls"];
+  const certificate = readPem(() => new X509Certificate(cert));
+  if (certificate === undefined)
+    return { path: [...path, "certFile"], message: "the certificate is damaged or cut off; copy the file again" };
+  const privateKey = readPem(() => createPrivateKey(key));
+  if (privateKey === undefined) {
+    const isEncrypted = /ENCRYPTED/u.test(key.toString("latin1"));
+    const message = isEncrypted
+      ? "the key is encrypted; decrypt it, for example with `openssl pkey -in KEY -out PLAIN`"
+      : "the key is damaged or cut off; copy the file again";
+    return { path: [...path, "keyFile"], message };
+  }
+  if (certificate.checkPrivateKey(privateKey)) return undefined;
+  return { path: [...path, "keyFile"], message: "is the key of another certificate than the first one in `certFile`" };
+}
+
+function readPem<Read>(read: () => Read): Read | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
 function lockProblems({ drift }: Config): readonly ConfigFinding[] {
   if (drift === undefined) return [];
   const path = ["drift", "lock"];
   const reason = unreadable(drift.lock);
   if (reason !== undefined) {
-    const hint = "write it with headgate drift approve";
+    const hint = "`headgate drift approve` writes it";
     return [{ path, message: `cannot read ${drift.lock}: ${reason}; ${hint}` }];
   }
   try {
     parseLock(readFileSync(drift.lock, "utf8"), drift.lock);
     return [];
   } catch (error) {
-    return [{ path, message: thrownMessage(error) }];
+    return [{ path, message: `${thrownMessage(error)}; \`headgate drift approve\` writes one` }];
   }
 }
 
@@ -161,9 +187,27 @@ export function recordWarnings({ record }: Pick<Config, "record">, env: Environm
   const isInFile = place !== file && !statSync(place).isDirectory();
   const findings = isInFile
     ? [{ path, message: `${place} is not a folder` }]
-    : unwritable(path, place, place === file ? undefined : place);
+    : [...unwritable(path, place, place === file ? undefined : place), ...foreignFile(path, file)];
   return findings.map(({ message }) => ({ path, message: `${message}; nothing will be recorded${remedy}` }));
 }
+
+/** A file that is there and is no database would stay as it is. */
+function foreignFile(path: Path, file: string): readonly ConfigFinding[] {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isFile() !== true || found.size === 0 || unreadable(file) !== undefined) return [];
+  const start = Buffer.alloc(databaseStart.length);
+  const descriptor = openSync(file, "r");
+  try {
+    readSync(descriptor, start, 0, start.length, 0);
+  } finally {
+    closeSync(descriptor);
+  }
+  if (start.toString("latin1") === databaseStart) return [];
+  return [{ path, message: `${file} is another kind of file; name one that does not exist yet` }];
+}
+
+/** How every SQLite database begins (SQLite, "Database File Format", section 1.3). */
+const databaseStart = "SQLite format 3\0";
 
 /** The file, or the nearest folder around it that exists. */
 function nearestFolder(file: string): string {
@@ -198,18 +242,32 @@ function commandProblems({ upstream, path }: PlacedServer): readonly ConfigFindi
   if (upstream.type !== "stdio") return [];
   const { command, args, cwd } = upstream;
   const problems: ConfigFinding[] = [];
-  const [program = "", ...words] = command.trim().split(/\s+/u);
+  const line = command.trim().split(/\s+/u);
+  const start = line.findIndex((word) => !isAssignment(word));
+  const variables = line.slice(0, start).map((word) => word.slice(0, word.indexOf("=")));
+  const [program = "", ...words] = line.slice(start);
   // A path may well have a space in it.
-  if (words.length > 0 && args.length === 0 && statSync(command, { throwIfNoEntry: false }) === undefined) {
-    const rewritten = `command: ${program}, args: ${JSON.stringify(words)}`;
+  if (
+    line.length > 1 &&
+    start >= 0 &&
+    args.length === 0 &&
+    statSync(command, { throwIfNoEntry: false }) === undefined
+  ) {
+    const rewritten = `command: ${program}${words.length === 0 ? "" : `, args: ${JSON.stringify(words)}`}`;
+    const env = variables.length === 0 ? "" : `, and ${variables.join(", ")} in \`env\``;
     problems.push({
       path: [...path, "command"],
-      message: `is a whole command line, and no shell splits it; write ${rewritten}`,
+      message: `is a whole command line, and no shell splits it; write ${rewritten}${env}`,
     });
   }
   if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     problems.push({ path: [...path, "cwd"], message: `there is no folder ${cwd}` });
   return problems;
+}
+
+/** `NAME=value` before a command, as shells take it. */
+function isAssignment(word: string): boolean {
+  return /^[A-Za-z_]\w*=/u.test(word);
 }
 
 function programWarnings(server: PlacedServer, env: Environment): readonly ConfigFinding[] {

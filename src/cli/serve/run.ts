@@ -6,7 +6,7 @@ import { defineCommand, parsePort, UsageError } from "../define-command.ts";
 import { withoutUndefined } from "../../lib/without-undefined.ts";
 import type { ListeningGateway } from "../../gateway/gateway.ts";
 import type { ServingIo } from "../io.ts";
-import { refuseWords } from "./inline-config.ts";
+import { configArgument } from "./inline-config.ts";
 import { recordWarnings } from "./preflight.ts";
 import { type ProcessRole, startGateway, type StartedGateway, type StartOptions } from "./start.ts";
 import type { WorkerPool } from "./worker-pool.ts";
@@ -14,10 +14,11 @@ import type { WorkerPool } from "./worker-pool.ts";
 /** `headgate run`: serves over HTTP until it is stopped. */
 export const run = defineCommand("run", async ({ values, positionals, program }, io: ServingIo) => {
   const { federate = [] } = values;
-  if (federate.length === 0) refuseWords(positionals);
+  const config = federate.length === 0 ? configArgument(positionals, values.config) : values.config;
   const { host, port, "admin-port": adminPort, "allow-anonymous": allowAnonymous } = values;
   const options: StartOptions = {
     ...values,
+    config,
     ...(federate.length === 0 ? {} : { federate: [...federate, ...positionals] }),
     program,
     listen: withoutUndefined({ host, port: parsePort(port), allowAnonymous }),

@@ -6,13 +6,13 @@ import type { Channel } from "../../transports/transport.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
-import { refuseWords } from "./inline-config.ts";
+import { configArgument } from "./inline-config.ts";
 import { startGateway } from "./start.ts";
 
 /** `headgate stdio`: serves the client that started this process, over standard input and output. */
 export const stdio = defineCommand("stdio", async ({ values, positionals, program }, io: ServingIo) => {
-  refuseWords(positionals);
-  const { gateway, config, log, followFile } = await startGateway({ ...values, program }, io);
+  const file = configArgument(positionals, values.config);
+  const { gateway, config, log, followFile } = await startGateway({ ...values, config: file, program }, io);
   // A client on standard streams opens one session, and cannot be asked for another.
   using _following = followFile({ keepServers: true });
   const clientGone = Promise.withResolvers<void>();

@@ -223,8 +223,8 @@ function formatConfig({ routes, variables }: Routes): string {
   const names = Object.keys(routes);
   const places = names.map((name) => `#   http://127.0.0.1:8484/${name}/mcp\n`).join("");
   const needs = needed.length === 0 ? "" : `#\n# Set these variables before it starts: ${needed.join(", ")}\n`;
-  return `# Headgate's configuration. Every key: docs/reference/config.md. For completion in an editor, run
-# \`headgate schema > headgate.schema.json\` and add a line \`# yaml-language-server: $schema=headgate.schema.json\`.
+  return `# Headgate's configuration. Every key: https://github.com/headgate/headgate/blob/main/docs/reference/config.md
+# For completion in an editor, run \`headgate schema > headgate.schema.json\` and add a line \`# yaml-language-server: $schema=headgate.schema.json\`.
 # Try it with \`headgate check\` and \`headgate doctor\`, then start it with \`headgate run\`. Clients connect to
 ${names.length === 1 ? "#   http://127.0.0.1:8484/mcp\n" : places}${needs}
 listen:

@@ -33,14 +33,14 @@ function envelopeOf({ era, message }: Exchange): readonly string[] {
   return [`"_meta":{${members.join(",")}}`];
 }
 
-/** The exchange of a message of the federation itself. */
+/** The exchange of a message of the federation itself; recordings show it as a part of the one that causes it. */
 export function createOwnExchange(like: Exchange, message: Message, cancellation = new Cancellation()): Exchange {
   return createExchange({
     ...like,
     id: causedLabel(like.id, ++requests),
     message,
     transport: withoutParameters(like.transport),
-    parent: undefined,
+    parent: like,
     cancellation,
     reply: undefined,
   });

@@ -328,7 +328,9 @@ function createContextBuilder(redactor: Redactor): ContextBuilder {
 
   return (origin, exchange, secrets) => {
     const traceId = exchange === undefined ? undefined : traceOf(exchange)?.traceId;
-    const client = origin.session?.clientName ?? (exchange === undefined ? undefined : clientIn(exchange.original));
+    const client =
+      origin.session?.clientName ??
+      (exchange === undefined ? undefined : clientIn((exchange.parent ?? exchange).original));
     if (secrets.length > 0 || traceId !== undefined || origin.parent !== undefined)
       return buildContext(origin, client, redactor, secrets, traceId);
     const key = origin.session?.id ?? origin.principal.id;

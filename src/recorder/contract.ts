@@ -53,7 +53,10 @@ export interface FrameContext {
   readonly revision: string;
   /** `http`, `sse`, `stdio` or `in-process`. */
   readonly transport: string;
-  /** The exchange this one belongs to: the running call of a server request or notification. */
+  /**
+   * The exchange this one belongs to: the running call of a server request or notification, or the client's request for
+   * which the gateway asks a server something itself.
+   */
   readonly parent?: string;
   readonly traceId?: string;
   readonly http?: FrameHttp;
@@ -215,6 +218,11 @@ export interface ExchangeRecord {
   readonly redacted: number;
   /** How many bodies were left out. */
   readonly omitted: number;
+}
+
+/** Whether the gateway itself sent it to answer a client, as a federation asks its servers for their lists. */
+export function isOfGateway({ parent, direction }: Pick<ExchangeRecord, "parent" | "direction">): boolean {
+  return parent !== undefined && direction === "c2s";
 }
 
 /** One action of a user. */

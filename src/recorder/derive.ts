@@ -6,6 +6,7 @@ import {
   type ExchangeStatus,
   type Frame,
   type FrameDecision,
+  isOfGateway,
   type OperationRecord,
 } from "./contract.ts";
 
@@ -94,7 +95,11 @@ export function deriveOperation(exchanges: readonly ExchangeRecord[]): Operation
   if (first === undefined) return undefined;
   const rounds = ordered.filter(({ parent, kind }) => parent === undefined && kind === "request");
   const last = rounds.at(-1) ?? first;
-  const end = Math.max(...ordered.map(({ at, durationMs }) => at + (durationMs ?? Number.NaN)));
+  // The gateway may ask a server again long after the client has its answer.
+  const lasting = ordered.filter((one) => !isOfGateway(one));
+  const end = Math.max(
+    ...(lasting.length === 0 ? ordered : lasting).map(({ at, durationMs }) => at + (durationMs ?? Number.NaN)),
+  );
   const { capture, operation: id, method, target, route, principal, at } = first;
   return {
     capture,

@@ -15,6 +15,7 @@ import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { openAdmin } from "../support/admin.ts";
 import { captureOf } from "../support/capture.ts";
 import { eventually } from "../support/eventually.ts";
+import { createToolServer } from "../support/tool-server.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
 const policy = {
@@ -100,6 +101,51 @@ describe("the admin API over recorded traffic", () => {
       edges: [{ principal: "anonymous", route: "default", refused: 1, p95Ms: expect.any(Number) as number }],
     });
   });
+
+  it.each(["2025-11-25", "2026-07-28"] as const)(
+    "counts what a client of %s asked for once, however many servers are asked for it",
+    async (revision) => {
+      const member = (name: string) => ({ server: () => createToolServer({ name, tools: ["look"] }) });
+      await using admin = await openAdmin({
+        routes: { work: { upstreams: { one: member("one"), two: member("two") } } },
+      });
+      await using client = await connectV2({ via: "http", url: `${admin.origin}/work/mcp` }, revision);
+      await client.sdk.listTools();
+      await client.sdk.callTool({ name: "two__look", arguments: {} });
+      const asked = await eventually(async () => {
+        const { exchanges } = (await admin.ask("/exchanges?filter=kind:request")).json as {
+          exchanges: readonly ExchangeRecord[];
+        };
+        expect(exchanges[0]?.target).toBe("two__look");
+        expect(exchanges.every(({ state }) => state === "ok")).toBe(true);
+        return exchanges;
+      });
+      const own = asked.filter(({ parent }) => parent === undefined);
+      const lists = asked.filter(({ method }) => method === "tools/list");
+      const [list, ...otherLists] = lists.filter(({ parent }) => parent === undefined);
+      expect(otherLists).toEqual([]);
+      const ofList = lists.filter(({ parent }) => parent === list?.id);
+      expect(ofList.map(({ upstream, operation }) => [upstream, operation]).toSorted()).toEqual([
+        ["one", list?.id],
+        ["two", list?.id],
+      ]);
+      const names = new Set(asked.map(({ client: name }) => name));
+      expect(names.size).toBe(1);
+      expect(checked("/figures", await admin.ask("/figures"))).toMatchObject({
+        requests: own.length,
+        targets: expect.arrayContaining([expect.objectContaining({ method: "tools/list", count: 1 })]) as unknown,
+      });
+      expect(checked("/sessions", await admin.ask("/sessions"))).toMatchObject({ sessions: [{ calls: own.length }] });
+      const { turns } = checked("/conversations", await admin.ask("/conversations")) as { turns: readonly object[] };
+      expect(turns.filter((turn) => "method" in turn && turn.method === "tools/list")).toMatchObject([
+        { rounds: 1, answer: "2 tools", questions: [] },
+      ]);
+      const { edges } = checked("/topology", await admin.ask("/topology")) as { edges: readonly { count: number }[] };
+      const byCaller = edges.filter((edge) => !("byGateway" in edge));
+      expect(byCaller.reduce((sum, { count }) => sum + count, 0)).toBe(own.length);
+      expect(edges.length).toBeGreaterThan(byCaller.length);
+    },
+  );
 
   it("says of a call why it was allowed or refused, rule by rule", async () => {
     await using admin = await withTraffic();

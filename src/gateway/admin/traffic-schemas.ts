@@ -1,6 +1,12 @@
 import * as z from "zod";
 
-import { type ExchangeRecord, exchangeStatuses, type Frame, type OperationRecord } from "../../recorder/contract.ts";
+import {
+  type ExchangeRecord,
+  exchangeStatuses,
+  type Frame,
+  type FrameKind,
+  type OperationRecord,
+} from "../../recorder/contract.ts";
 import { type ExchangeField, exchangeFields } from "../../recorder/exchange-fields.ts";
 import type { Turn } from "../../recorder/conversation/turns.ts";
 import type { StatsRow } from "../../recorder/store/store-contract.ts";
@@ -28,12 +34,27 @@ export const exchangeSchema = z.strictObject({
   state: z.enum(exchangeStatuses),
 }) as unknown as z.ZodType<ExchangeRecord>;
 
+// The compiler says when one is missing.
+const frameKinds: Readonly<Record<FrameKind, true>> = {
+  request: true,
+  notification: true,
+  result: true,
+  error: true,
+  decision: true,
+  diagnostic: true,
+  raw: true,
+  http: true,
+  stderr: true,
+  gap: true,
+  end: true,
+};
+
 /** An observation on one side of the gateway; the recording guide describes it. */
 export const frameSchema = z.looseObject({
   seq: z.number(),
   at: z.number(),
   mono: z.number().describe("Monotonic milliseconds, for durations."),
-  kind: z.enum(["request", "notification", "result", "error", "decision", "stderr", "gap", "end"]),
+  kind: z.enum(Object.keys(frameKinds)),
   leg: z.enum(["client", "upstream"]),
   passing: z.enum(["received", "sent"]),
   body: z.string().optional().describe("The redacted message; absent without the right to read messages."),
@@ -76,8 +97,10 @@ export const figuresSchema = z.strictObject({
 /** The requests of a caller on a route, and to which of its servers. */
 export const edgeSchema = z.strictObject({
   principal: z.string(),
+  client: z.string().optional().describe("What the client calls itself."),
   route: z.string(),
   upstream: z.string().optional().describe("The server that the request went to, on a route with several."),
+  byGateway: z.literal(true).optional().describe("The gateway asked this server itself, to answer the caller."),
   ...counts,
   ...latency,
 });

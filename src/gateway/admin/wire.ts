@@ -5,9 +5,13 @@ import type { StatsRow } from "../../recorder/store/store-contract.ts";
 /** Counts and latencies of the requests of a caller on a route. */
 export interface TrafficEdge {
   readonly principal: string;
+  /** What the client calls itself. */
+  readonly client?: string;
   readonly route: string;
   /** The server that the request went to, on a route with several. */
   readonly upstream?: string;
+  /** The gateway asked this server itself, to answer the caller. */
+  readonly byGateway?: true;
   readonly count: number;
   readonly errors: number;
   readonly refused: number;
@@ -52,7 +56,7 @@ export interface Figures {
   readonly refusals: readonly RefusalCount[];
 }
 
-/** What one client did: the exchanges of a session, or those of a caller of a route that has no sessions. */
+/** What one client did: the exchanges of a session or, without sessions, those of a client of a caller on a route. */
 export interface SessionSummary {
   /** A filter that finds its exchanges. */
   readonly filter: string;

@@ -83,6 +83,7 @@ export function createToolDiscovery(federation: Federation): Interceptor {
         ...exchange,
         id: `${exchange.id}.s${requests}`,
         message,
+        parent: exchange,
         cancellation: new Cancellation(),
         reply: undefined,
       });

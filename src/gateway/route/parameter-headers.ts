@@ -79,7 +79,7 @@ export function createToolHeaders(
       if (message === undefined) return false;
       const cancellation = new Cancellation();
       const stop = limit.setTimer(limit.quickMs(), () => cancellation.cancel("timeout"));
-      const asked = ask(createExchange({ ...exchange, message, cancellation, reply: undefined }));
+      const asked = ask(createExchange({ ...exchange, message, parent: exchange, cancellation, reply: undefined }));
       const { message: answer } = await asked.finally(stop);
       if (answer?.kind !== "result") return false;
       addTools(tools, memberValue(answer, "result.tools"), (name) => definitionOf(exchange.principal, name));

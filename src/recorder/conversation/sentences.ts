@@ -54,6 +54,8 @@ export function resultText(value: unknown): string {
   // The content of an elicitation is what the user filled in.
   if (typeof result["action"] === "string") return chosenText(result["action"], result["content"]);
   if (said !== undefined) return contentText(said);
+  // A task that is done has the result of the call in it; one that failed, the error.
+  if (typeof result["taskId"] === "string") return answerText(result);
   if (Array.isArray(result["messages"]))
     return result["messages"].map((one) => contentText(asObject(one)?.["content"])).join("\n");
   for (const [kind, name] of lists) {

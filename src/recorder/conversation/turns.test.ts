@@ -108,4 +108,38 @@ describe("a conversation", () => {
     const { turns: one } = await readTurns(await createCaptureReader(exact, "test"), { bodies: true });
     expect(one[0]?.arguments).toEqual([{ name: "big", value: "12345678901234567890" }]);
   });
+
+  it("has a task as one turn with its result, and each question once, however often the client asked", async () => {
+    const task = { resultType: "complete", taskId: "t-1" };
+    const get: ToldCall = { method: "tasks/get", operation: "capture-1-x1", params: { taskId: "t-1" } };
+    const waits = { ...task, status: "input_required", inputRequests: { berth: asked } };
+    const answer = { berth: { action: "accept", content: { berth: "A1" } } };
+    const until = (...last: readonly ToldCall[]): readonly ToldCall[] => [
+      { method: "tools/call", params: { name: "book" }, result: { ...task, resultType: "task", status: "working" } },
+      { ...get, result: waits },
+      { ...get, result: waits },
+      ...last,
+    ];
+    const update = { ...get, method: "tasks/update", params: { taskId: "t-1", inputResponses: answer }, result: {} };
+    const content = [{ type: "text", text: "Ada has A1" }];
+    const endings = await Promise.all(
+      [
+        until(),
+        until(update, { ...get, result: { ...task, status: "working" } }),
+        until(update, { ...get, result: { ...task, status: "completed", result: { content } } }),
+        until(update, { ...get, result: { ...task, status: "completed", result: { content, isError: true } } }),
+        until(update, { ...get, result: { ...task, status: "failed", error: { code: 1, message: "sunk" } } }),
+        until(update, { ...get, result: { ...task, status: "cancelled" } }),
+      ].map((calls) => turnsOf(calls)),
+    );
+    expect(endings.map(([turn]) => [turn?.state, turn?.answer, turn?.questions.map((one) => one.answer)])).toEqual([
+      ["input_required", "", [undefined]],
+      ["open", "", ["The user chose to accept\nberth: A1"]],
+      ["ok", "Ada has A1", ["The user chose to accept\nberth: A1"]],
+      ["tool_error", "Ada has A1", ["The user chose to accept\nberth: A1"]],
+      ["error", "sunk", ["The user chose to accept\nberth: A1"]],
+      ["cancelled", "", ["The user chose to accept\nberth: A1"]],
+    ]);
+    expect(endings.map((turns) => turns.length)).toEqual([1, 1, 1, 1, 1, 1]);
+  });
 });

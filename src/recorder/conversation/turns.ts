@@ -1,6 +1,12 @@
 import { parseVerbatimJson } from "../../lib/canonical-json.ts";
 import { asObject } from "../../lib/is-object.ts";
-import type { ExchangeRecord, ExchangeStatus, Frame, OperationRecord } from "../contract.ts";
+import {
+  type ExchangeRecord,
+  type ExchangeStatus,
+  type Frame,
+  isOfGateway,
+  type OperationRecord,
+} from "../contract.ts";
 import type { ExchangeQuery, RecordReader } from "../store/store-contract.ts";
 import { answerText, questionText, resultText, sentenceOf, valueText } from "./sentences.ts";
 
@@ -64,7 +70,8 @@ export async function readTurns(reader: RecordReader, { bodies, ...query }: Turn
   for (const exchange of exchanges) {
     const { kind, method, capture, operation } = exchange;
     const key = `${capture} ${operation}`;
-    if (kind === "request" && !quiet.has(method) && !firsts.has(key)) firsts.set(key, exchange);
+    if (kind === "request" && !quiet.has(method) && !isOfGateway(exchange) && !firsts.has(key))
+      firsts.set(key, exchange);
   }
   const turns: Turn[] = [];
   for (const exchange of firsts.values()) {
@@ -79,14 +86,13 @@ async function turnOf(operation: OperationRecord, reader: RecordReader, bodies: 
   const requests = operation.exchanges.filter(({ kind }) => kind === "request");
   const [first] = requests;
   if (first === undefined) return undefined;
-  const said = await Promise.all(requests.map((one) => (bodies ? messagesOf(one, reader) : unread(one))));
+  // What the gateway asked servers itself is no part of what was said.
+  const said = await Promise.all(
+    requests.filter((one) => !isOfGateway(one)).map((one) => (bodies ? messagesOf(one, reader) : unread(one))),
+  );
   const isRound = ({ record }: Messages): boolean => record.direction === first.direction;
   const rounds = said.filter(isRound);
   const { id, at, direction, principal, route, session, method, target } = first;
-  const questions = said.flatMap((one): readonly TurnQuestion[] => {
-    if (!isRound(one)) return [askedBy(one)];
-    return askedIn(one, rounds[rounds.indexOf(one) + 1]);
-  });
   const last = rounds.at(-1);
   return {
     id,
@@ -98,10 +104,10 @@ async function turnOf(operation: OperationRecord, reader: RecordReader, bodies: 
     method,
     ...(target === undefined ? {} : { target }),
     summary: sentenceOf(method, target),
-    state: operation.state,
+    state: taskState(last?.response) ?? operation.state,
     ...(operation.durationMs === undefined ? {} : { durationMs: operation.durationMs }),
     rounds: operation.rounds,
-    questions: questions.slice(0, maxQuestions),
+    questions: questionsIn(said, isRound),
     ...(bodies ? { arguments: argumentsOf(rounds[0]), answer: cut(answerText(last?.response), maxAnswer) } : {}),
   };
 }
@@ -137,15 +143,50 @@ function askedBy({ record: { method, target }, request, response }: Messages): T
   return questionOf(summary, questionText(paramsOf(request)), answerText(response));
 }
 
-/** The questions in the result of one round, with the answers that the next one brought. */
-function askedIn({ response }: Messages, next: Messages | undefined): readonly TurnQuestion[] {
-  const asked = asObject(asObject(asObject(response)?.["result"])?.["inputRequests"]) ?? {};
-  const given = asObject(paramsOf(next?.request)?.["inputResponses"]) ?? {};
-  return Object.entries(asked).map(([key, one]) => {
-    const { method, params } = asObject(one) ?? {};
-    const answer = Object.hasOwn(given, key) ? resultText(given[key]) : "";
-    return questionOf(sentenceOf(valueText(method), undefined), questionText(params), answer);
-  });
+/**
+ * What the server asked, by requests or in the results of rounds, with the answers that later rounds brought. A client
+ * that asks how its task is doing gets the same question until it has answered.
+ */
+function questionsIn(said: readonly Messages[], isRound: (one: Messages) => boolean): readonly TurnQuestion[] {
+  const questions: { question: TurnQuestion; readonly asked?: string }[] = [];
+  const waiting = new Map<string, (typeof questions)[number]>();
+  for (const one of said) {
+    if (!isRound(one)) {
+      questions.push({ question: askedBy(one) });
+      continue;
+    }
+    for (const [key, answer] of Object.entries(asObject(paramsOf(one.request)?.["inputResponses"]) ?? {})) {
+      const own = waiting.get(key);
+      const text = resultText(answer);
+      if (own !== undefined && text !== "") own.question = { ...own.question, answer: cut(text, maxAnswer) };
+      waiting.delete(key);
+    }
+    const results = asObject(asObject(one.response)?.["result"]);
+    for (const [key, given] of Object.entries(asObject(results?.["inputRequests"]) ?? {})) {
+      const { method, params } = asObject(given) ?? {};
+      const own = { question: questionOf(sentenceOf(valueText(method), undefined), questionText(params), "") };
+      const asked = JSON.stringify(own.question);
+      if (waiting.get(key)?.asked === asked) continue;
+      questions.push({ ...own, asked });
+      waiting.set(key, questions.at(-1) ?? own);
+    }
+  }
+  return questions.slice(0, maxQuestions).map(({ question }) => question);
+}
+
+const taskStates: Readonly<Record<string, ExchangeStatus>> = {
+  working: "open",
+  input_required: "input_required",
+  failed: "error",
+  cancelled: "cancelled",
+};
+
+/** How a task stands, of which the last answer tells; undefined if it tells of none, or of one that is done. */
+function taskState(response: unknown): ExchangeStatus | undefined {
+  const { taskId, status, result } = asObject(asObject(response)?.["result"]) ?? {};
+  if (typeof taskId !== "string" || typeof status !== "string") return undefined;
+  if (asObject(result)?.["isError"] === true) return "tool_error";
+  return Object.hasOwn(taskStates, status) ? taskStates[status] : undefined;
 }
 
 function questionOf(summary: string, text: string, answer: string): TurnQuestion {

@@ -1,4 +1,4 @@
-import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
+import { type CaptureRecord, type ExchangeRecord, isOfGateway } from "../contract.ts";
 import type { StatsRow, StoreStats } from "./store-contract.ts";
 
 /** Counts exchanges by route, method and target. */
@@ -51,7 +51,8 @@ export function createStatsCounter(): StatsCounter {
     add: (exchange) => {
       count++;
       const { kind, state, durationMs, requestBytes, answerBytes } = exchange;
-      if (kind !== "request") return;
+      // What clients asked for, each once.
+      if (kind !== "request" || isOfGateway(exchange)) return;
       const group = groupOf(exchange);
       group.count++;
       if (failures.has(state)) group.errors++;

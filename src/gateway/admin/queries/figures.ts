@@ -1,4 +1,4 @@
-import type { ExchangeRecord } from "../../../recorder/contract.ts";
+import { type ExchangeRecord, isOfGateway } from "../../../recorder/contract.ts";
 import { createStatsCounter } from "../../../recorder/store/stats.ts";
 import type { Figures } from "../wire.ts";
 import { count, newCounter, percentiles } from "./counter.ts";
@@ -30,7 +30,7 @@ export function createFigures({ from, to }: { readonly from: number; readonly to
     add: (exchange: ExchangeRecord): void => {
       targets.add(exchange);
       const { kind, direction, at, state, durationMs } = exchange;
-      if (kind !== "request" || direction !== "c2s") return;
+      if (kind !== "request" || direction !== "c2s" || isOfGateway(exchange)) return;
       count(total, exchange);
       const bucket = buckets[Math.min(bucketCount - 1, Math.floor((at - from) / step))];
       if (bucket !== undefined) count(bucket, exchange);

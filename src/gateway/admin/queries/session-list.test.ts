@@ -17,7 +17,7 @@ const call = {
 } as const;
 
 /** Session lists read only these members. */
-function sessionsOf(...newestFirst: readonly Partial<ExchangeRecord>[]) {
+function sessionsOf(...newestFirst: readonly object[]) {
   const list = createSessionList();
   for (const [index, record] of newestFirst.entries())
     list.add({ ...call, at: 1000 - index, ...record } as unknown as ExchangeRecord);
@@ -33,8 +33,21 @@ describe("the list of sessions", () => {
     list.add({ ...unnamed, ...fromServer, at: 1000 } as unknown as ExchangeRecord);
     list.add({ ...call, at: 999 } as unknown as ExchangeRecord);
     expect(list.finish()).toMatchObject([
-      { client: "claude-code", transport: "http", revision: "2026-07-28", firstAt: 999, lastAt: 1000, calls: 1 },
+      { client: "claude-code", transport: "http", revision: "2026-07-28", calls: 1 },
     ]);
+  });
+
+  it("tells clients without sessions apart by their names", () => {
+    const found = sessionsOf({}, { client: "cursor" }, {}, { ...unnamed, client: undefined });
+    expect(found.map(({ client, calls, filter }) => [client, calls, filter])).toEqual([
+      ["claude-code", 2, 'principal:"anonymous" client:"claude-code" route:"work" !session:*'],
+      ["cursor", 1, 'principal:"anonymous" client:"cursor" route:"work" !session:*'],
+      [undefined, 1, 'principal:"anonymous" !client:* route:"work" !session:*'],
+    ]);
+  });
+
+  it("names what a client used, and not the tasks that came of it", () => {
+    expect(sessionsOf({ method: "tasks/get", target: "786512e2" }, {})).toMatchObject([{ calls: 2, targets: ["add"] }]);
   });
 
   it("counts a call once, however many servers were asked for it", () => {

@@ -1,22 +1,30 @@
-import type { ExchangeRecord } from "../../../recorder/contract.ts";
+import { type ExchangeRecord, isOfGateway } from "../../../recorder/contract.ts";
 import type { TrafficEdge } from "../wire.ts";
 import { count, type Counter, newCounter, percentiles } from "./counter.ts";
 
 const maxEdges = 200;
 
-type Edge = Counter & Pick<TrafficEdge, "principal" | "route" | "upstream">;
+type Edge = Counter & Pick<TrafficEdge, "principal" | "client" | "route" | "upstream" | "byGateway">;
 
 /** Counts who talks to which server, by caller, route and server behind it. */
 export function createTopology() {
   const edges = new Map<string, Edge>();
   return {
     add: (exchange: ExchangeRecord): void => {
-      const { kind, direction, principal, route, upstream } = exchange;
+      const { kind, direction, principal, client, route, upstream } = exchange;
       if (kind !== "request" || direction !== "c2s") return;
-      const key = JSON.stringify([principal, route, upstream]);
+      const byGateway = isOfGateway(exchange);
+      const key = JSON.stringify([principal, client, route, upstream, byGateway]);
       let edge = edges.get(key);
       if (edge === undefined && edges.size < maxEdges) {
-        edge = { ...newCounter(), principal, route, ...(upstream === undefined ? {} : { upstream }) };
+        edge = {
+          ...newCounter(),
+          principal,
+          ...(client === undefined ? {} : { client }),
+          route,
+          ...(upstream === undefined ? {} : { upstream }),
+          ...(byGateway ? { byGateway } : {}),
+        };
         edges.set(key, edge);
       }
       if (edge !== undefined) count(edge, exchange);

@@ -127,7 +127,7 @@ function SignedOut({ reason }: { readonly reason: string | undefined }) {
         </a>
       ) : (
         <p>
-          To sign in, run <code>{ways?.ownCommand ?? "headgate"} console</code> in a terminal on the machine of the
+          To sign in, run <code>{ways?.command ?? "headgate console"}</code> in a terminal on the machine of the
           gateway.
         </p>
       )}

@@ -125,10 +125,8 @@ describe("the admin API over recorded traffic", () => {
       const [list, ...otherLists] = lists.filter(({ parent }) => parent === undefined);
       expect(otherLists).toEqual([]);
       const ofList = lists.filter(({ parent }) => parent === list?.id);
-      expect(ofList.map(({ upstream, operation }) => [upstream, operation]).toSorted()).toEqual([
-        ["one", list?.id],
-        ["two", list?.id],
-      ]);
+      expect(new Set(ofList.map(({ upstream }) => upstream))).toEqual(new Set(["one", "two"]));
+      expect(new Set(ofList.map(({ operation }) => operation))).toEqual(new Set([list?.operation]));
       const names = new Set(asked.map(({ client: name }) => name));
       expect(names.size).toBe(1);
       expect(checked("/figures", await admin.ask("/figures"))).toMatchObject({

@@ -18,8 +18,12 @@ afterAll(async () => {
   await browser[Symbol.asyncDispose]();
 });
 
-async function openAt(opened: { readonly signInUrl: () => string; readonly consoleUrl: string }, path: string) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+async function openAt(
+  opened: { readonly signInUrl: () => string; readonly consoleUrl: string },
+  path: string,
+  width = 1280,
+) {
+  const context = await browser.newContext({ viewport: { width, height: 800 } });
   const page = await context.newPage();
   await page.goto(opened.signInUrl());
   await page.getByRole("navigation", { name: "Views" }).waitFor();
@@ -81,6 +85,18 @@ describe("in the console", () => {
     );
   });
 
+  it("on a narrow page, what is tried has the room, with a way back to the list", async () => {
+    await using opened = await openConsole();
+    await using at = await openAt(opened, "playground", 380);
+    const add = at.page.getByRole("button", { name: /^add/u });
+    await add.click();
+    await at.page.getByLabel(/^a\b/u).waitFor();
+    expect(await add.isVisible()).toBe(false);
+    await expectAccessible(at.page, "a tool on a narrow page");
+    await at.page.getByRole("button", { name: "← Everything it offers" }).click();
+    await add.waitFor();
+  });
+
   it("a call reports progress while it runs, and can be cancelled", async () => {
     await using opened = await openConsole();
     await using at = await openAt(opened, "playground");
@@ -129,6 +145,47 @@ describe("in the console", () => {
     // A click chooses the call.
     await page.locator(".span").first().click();
     await page.getByRole("region", { name: "Where the time went" }).waitFor();
+  });
+
+  it("calls at the same time stand one below the other, and a session that goes on is followed", async () => {
+    await using opened = await openConsole();
+    await using client = await opened.connect();
+    const together = 3;
+    await Promise.all(
+      Array.from({ length: together }, () =>
+        client.sdk.callTool({ name: "count_slowly", arguments: { to: 4, delay_ms: 200 } }),
+      ),
+    );
+    const filter = "tool:*";
+    await using at = await openAt(opened, `sessions/${encodeURIComponent(filter)}`);
+    const { page } = at;
+    await page.getByRole("application", { name: /Timeline of 3 calls/u }).waitFor();
+    const heights = await page
+      .locator(".lanes .span-name")
+      .evaluateAll((names) => names.map((name) => name.getAttribute("y")));
+    expect(new Set(heights).size).toBe(together);
+    // Nobody has to load the page again.
+    await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
+    const timeline = page.getByRole("application", { name: /Timeline of 4 calls/u });
+    await timeline.waitFor();
+    // A call out of sight is brought into it by the key that chooses it.
+    const shown = page.getByText(/^[\d:.]+ to [\d:.]+, /u);
+    await timeline.focus();
+    for (let times = 0; times < 6; times++) await page.keyboard.press("+");
+    const before = await shown.innerText();
+    for (let times = 0; times < 4; times++) await page.keyboard.press("ArrowRight");
+    await page.getByRole("heading", { name: "add tools/call" }).waitFor();
+    expect(await shown.innerText()).not.toBe(before);
+    expect(await page.locator(".span.selected").count()).toBeGreaterThan(0);
+    await page.keyboard.press("Shift+ArrowLeft");
+    await page.getByRole("button", { name: "Later →" }).click();
+    await page.getByRole("button", { name: "Everything" }).click();
+    expect(await page.getByRole("button", { name: "← Earlier" }).count()).toBe(0);
+    await page.getByRole("tab", { name: "Conversation" }).click();
+    await page.getByText("2 + 40 = 42").waitFor();
+    await client.sdk.callTool({ name: "add", arguments: { a: 3, b: 40 } });
+    await page.getByText("3 + 40 = 43").waitFor();
+    await expectAccessible(page, "a conversation");
   });
 
   it("a rule is changed and run over the last hour, and the decisions that change are listed", async () => {

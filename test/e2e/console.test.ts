@@ -11,6 +11,7 @@ import { buildConsole, openConsole } from "../support/console.ts";
 import { goTo, openConsoleTraffic } from "../support/console-places.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
+import { startNginx } from "../support/nginx.ts";
 import { exchange } from "../support/raw-http.ts";
 
 const built = resolve(import.meta.dirname, "../../dist/console");
@@ -137,7 +138,7 @@ describe("the console", () => {
     await at.page.getByRole("navigation", { name: "Views" }).waitFor();
     await at.page.context().clearCookies();
     await at.page.goto(`${traffic.consoleUrl}#/figures`);
-    await at.page.getByText("headgate console").waitFor();
+    await at.page.getByText(`headgate console --url ${traffic.adminUrl ?? ""}`).waitFor();
     expect(await at.page.getByRole("navigation").count()).toBe(0);
     await expectAccessible(at.page, "signed out");
   });
@@ -155,6 +156,36 @@ describe("the console", () => {
     await client.sdk.callTool({ name: "add", arguments: { a: 1, b: 2 } });
     await at.page.getByRole("option", { name: /add/u }).first().waitFor();
     expect(await at.page.getByRole("option", { name: /add/u }).count()).toBe(1);
+  });
+
+  it("works behind nginx under another path, and says what to set where nginx changes the host", async () => {
+    await using opened = await openConsole();
+    const admin = opened.adminUrl ?? "";
+    await using nginx = await startNginx(
+      `location /ops/gate/ { proxy_pass ${admin}/; proxy_set_header Host $http_host; }
+       location /other/ { proxy_pass ${admin}/; }`,
+    );
+    const through = (path: string): string => opened.signInUrl().replace(admin, `${nginx.origin}${path}`);
+    await using at = await signedIn({ signInUrl: () => through("/ops/gate") });
+    const status = at.page.getByRole("status");
+    await status.getByText("live", { exact: true }).waitFor();
+    await using client = await opened.connect();
+    await client.sdk.callTool({ name: "add", arguments: { a: 1, b: 2 } });
+    await at.page.getByRole("option", { name: /add/u }).first().waitFor();
+    await at.page.getByRole("link", { name: /Figures/u }).click();
+    await at.page.getByText("What is used most").waitFor();
+    expect(at.problems).toEqual([]);
+    await at.page.goto(through("/other"));
+    await at.page.getByText("let the proxy forward the Host header").waitFor();
+  });
+
+  it("opens an exchange by a link from elsewhere, and goes on to the live traffic", async () => {
+    await using at = await signedIn(traffic);
+    await at.page.goto("about:blank");
+    await at.page.goto(`${traffic.consoleUrl}#/exchange/${encodeURIComponent(traffic.last.id)}`);
+    await at.page.getByText("Rules for the request").waitFor();
+    await at.page.getByRole("button", { name: "← Back" }).click();
+    await at.page.getByRole("listbox", { name: "Exchanges" }).waitFor();
   });
 
   it("is served under another path by a proxy, with rules that keep other code out", async () => {

@@ -1,10 +1,6 @@
 import { useSignal } from "@preact/signals";
 
-/** A stretch of time. */
-export interface TimeRange {
-  readonly from: number;
-  readonly to: number;
-}
+import { inOrder, type TimeRange } from "../time-range.ts";
 
 /** What a chart that can be brushed is given. */
 export interface BrushOptions {
@@ -45,9 +41,4 @@ export function useBrush({ timeAt, onEnd }: BrushOptions) {
       },
     },
   };
-}
-
-/** The same stretch, from its earlier to its later end. */
-export function inOrder({ from, to }: TimeRange): TimeRange {
-  return { from: Math.min(from, to), to: Math.max(from, to) };
 }

@@ -1,31 +1,36 @@
 import type { ExchangeRecord } from "../../../src/recorder/contract.ts";
 import { hasSeveralRoutes } from "../state/session.ts";
-import { formatMs, formatTime } from "../text.ts";
+import { formatDate, formatMs, formatTime, visibleText } from "../text.ts";
 import { DecisionBadge, StatusBadge } from "./badges.tsx";
 import { Foreign } from "./foreign.tsx";
 
 /** What an exchange was about, in one line. */
-export function ExchangeName({ exchange: { method, target, direction } }: { readonly exchange: ExchangeRecord }) {
+export function ExchangeName({ exchange }: { readonly exchange: ExchangeRecord }) {
+  const { method, target, direction, parent, upstream = "the server" } = exchange;
+  const isOfGateway = parent !== undefined && direction === "c2s";
+  // The id of a task says less than what was done with it.
+  const [name, rest] =
+    target === undefined ? [method] : method.startsWith("tasks/") ? [method, target] : [target, method];
   return (
-    <span class="name cut">
+    <span class="name cut" title={visibleText(rest === undefined ? name : `${name} ${rest}`)}>
+      {isOfGateway && (
+        <span class="faint" title={`the gateway asked ${visibleText(upstream)} itself, to answer the client`}>
+          ↳ <Foreign text={upstream} />{" "}
+        </span>
+      )}
       {direction === "s2c" && (
         <span class="faint" title="from the server to the client">
           ←{" "}
         </span>
       )}
-      {target === undefined ? (
-        <b>
-          <Foreign text={method} />
-        </b>
-      ) : (
-        <>
-          <b>
-            <Foreign text={target} />
-          </b>{" "}
-          <span class="faint">
-            <Foreign text={method} />
-          </span>
-        </>
+      <b>
+        <Foreign text={name} />
+      </b>
+      {rest !== undefined && (
+        <span class="faint">
+          {" "}
+          <Foreign text={rest} />
+        </span>
       )}
     </span>
   );
@@ -58,12 +63,14 @@ export function whoOf({ principal, client }: Pick<ExchangeRecord, "principal" | 
 export function ExchangeCells({ exchange }: { readonly exchange: ExchangeRecord }) {
   return (
     <>
-      <span class="faint">{formatTime(exchange.at)}</span>
-      <span class="who cut soft">
+      <span class="faint" title={formatDate(exchange.at)}>
+        {formatTime(exchange.at)}
+      </span>
+      <span class="who cut soft" title={visibleText(whoOf(exchange))}>
         <Foreign text={whoOf(exchange)} />
       </span>
       {hasSeveralRoutes() && (
-        <span class="route-cell cut soft">
+        <span class="route-cell cut soft" title={visibleText(exchange.route)}>
           <Foreign text={exchange.route} />
         </span>
       )}

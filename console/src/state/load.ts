@@ -1,5 +1,5 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 /** Something that is being fetched. What was there before stays while it is fetched again. */
 export interface Loaded<Value> {
@@ -34,4 +34,33 @@ export function useLoaded<Value>(
     };
   }, [key]);
   return state;
+}
+
+const refreshMs = 10_000;
+/** Counting may take the gateway's reading thread at most this part of the time. */
+const busyShare = 0.05;
+
+/** Fetches when a key changes, and again after a while: later where it takes long, and not where nobody looks. */
+export function useRefreshed<Value>(
+  key: string,
+  fetchValue: (signal: AbortSignal) => Promise<Value>,
+): Signal<Loaded<Value>> {
+  const round = useSignal(0);
+  const startedAt = useRef(0);
+  const loaded = useLoaded(`${key} ${round.value}`, (signal) => {
+    startedAt.current = performance.now();
+    return fetchValue(signal);
+  });
+  const { isLoading } = loaded.value;
+  useEffect(() => {
+    if (isLoading) return undefined;
+    const tookMs = performance.now() - startedAt.current;
+    const next = (): void => {
+      if (document.hidden) timer = setTimeout(next, refreshMs);
+      else round.value++;
+    };
+    let timer = setTimeout(next, Math.max(refreshMs, tookMs / busyShare));
+    return () => clearTimeout(timer);
+  }, [isLoading]);
+  return loaded;
 }

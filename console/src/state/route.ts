@@ -9,7 +9,11 @@ export interface Place {
 
 const hash = signal(location.hash);
 
+/** Whether somebody came to this place from another one of the page, and not by a link from elsewhere. */
+let hasBefore = false;
+
 addEventListener("hashchange", () => {
+  hasBefore = true;
   hash.value = location.hash;
 });
 
@@ -43,6 +47,12 @@ export function href(view: string, id?: string, query: Readonly<Record<string, s
 /** Goes to a place. */
 export function go(target: string): void {
   location.hash = target;
+}
+
+/** Goes back to where somebody came from; to the live traffic if that was not on this page. */
+export function back(): void {
+  if (hasBefore) history.back();
+  else replace(href("live"));
 }
 
 /** Goes to a place without a step in the history. */

@@ -82,7 +82,7 @@ async function currentSession(): Promise<SessionState> {
 /** How people can sign in here: by OpenID Connect, or with a link that a command makes. */
 export interface WaysIn {
   readonly oidc: boolean;
-  readonly ownCommand: string;
+  readonly command: string;
 }
 
 /** Asks how people can sign in here. */

@@ -108,7 +108,7 @@ export function createApiRouter(deps: AdminDeps): RequestListener {
     };
     const write = (text: string): boolean => {
       if (response.destroyed) return false;
-      if (!response.headersSent) response.writeHead(200, { ...apiHeaders, "content-type": "text/event-stream" });
+      if (!response.headersSent) response.writeHead(200, eventHeaders);
       return response.write(text);
     };
     stopKeepAlive = deps.setTimer(keepAliveMs, keepAlive);
@@ -184,6 +184,14 @@ const apiHeaders = {
   "x-content-type-options": "nosniff",
   "cross-origin-resource-policy": "same-origin",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+};
+
+const eventHeaders = {
+  ...apiHeaders,
+  "content-type": "text/event-stream",
+  "cache-control": "no-store, no-transform",
+  // Keeps nginx from buffering the stream: an event would wait for those after it.
+  "x-accel-buffering": "no",
 };
 
 function respondJson(response: ServerResponse, status: number, value: unknown): void {

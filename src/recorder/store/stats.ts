@@ -31,7 +31,9 @@ export function createStatsCounter(): StatsCounter {
   const groups = new Map<string, Group>();
   let count = 0;
 
-  function groupOf({ route, method, target }: ExchangeRecord): Group {
+  function groupOf({ route, method, target: named }: ExchangeRecord): Group {
+    // Every task has its own id; together they are one row.
+    const target = method.startsWith("tasks/") ? undefined : named;
     const key = JSON.stringify([route, method, target]);
     const isOther = !groups.has(key) && groups.size >= maxGroups;
     const names = isOther ? { route: "", method: "others", target: undefined } : { route, method, target };

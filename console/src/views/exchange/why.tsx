@@ -85,9 +85,17 @@ export function Verdict({
   const changed = decisions.find(({ effect }) => effect === "change" || effect === "filter" || effect === "changed");
   if (changed !== undefined)
     return (
-      <Said tone="warn" icon="info" title={`Allowed and changed by ${nameOf(changed)}`}>
+      <Said
+        tone="warn"
+        icon="info"
+        title={
+          changed.by === "policy" && changed.phase === "request"
+            ? `Allowed by ${nameOf(changed)}, and changed`
+            : `Allowed, and changed by ${nameOf(changed)}`
+        }
+      >
         {changed.hidden === undefined
-          ? "Changes shows what is different."
+          ? "Changes shows what is different, and Why the rules that applied."
           : `${changed.hidden} of ${changed.listed ?? changed.hidden} entries were hidden.`}
       </Said>
     );
@@ -195,9 +203,11 @@ function PhaseRules({ phase }: { readonly phase: PolicyExplanation["phases"][num
       ) : (
         <ol class="rules">
           {phase.rules.map(({ id, action, shadow, condition, outcome, problem }) => (
-            <li key={id} class={`rule${id === phase.rule ? " decided" : ""}`}>
+            <li key={id} class={`rule${id === phase.rule ? " decided" : ""}`} aria-current={id === phase.rule}>
               <Icon name={outcome === "true" ? "check" : outcome === "failed" ? "cross" : "dash"} size={14} />
-              <b>{id}</b>
+              <b class="rule-id">
+                <Foreign text={id} />
+              </b>
               <code>
                 <Foreign text={problem ?? condition} />
               </code>

@@ -1,39 +1,20 @@
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-
 import type { Figures } from "../../../../src/gateway/admin/wire.ts";
 import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { get } from "../../state/api.ts";
-import { useLoaded } from "../../state/load.ts";
+import { useRefreshed } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
 import { formatCount, formatMs } from "../../text.ts";
 import { chosenMinutes, WindowChoice } from "../sessions/sessions-view.tsx";
 import { Chart } from "./chart.tsx";
 import { TrafficMap } from "./traffic-map.tsx";
 
-const refreshMs = 10_000;
-/** Counting may take the gateway's reading thread at most this part of the time. */
-const busyShare = 0.05;
-
 /** Rates, errors, latencies, and who talks to whom. */
 export function FiguresView() {
   const minutes = chosenMinutes();
-  const round = useSignal(0);
-  const startedAt = useRef(0);
-  const loaded = useLoaded(`${minutes} ${round.value}`, (signal) => {
-    startedAt.current = performance.now();
-    return get<Figures>("figures", { minutes }, signal);
-  });
-  const { isLoading } = loaded.value;
-  useEffect(() => {
-    if (isLoading) return undefined;
-    const tookMs = performance.now() - startedAt.current;
-    const timer = setTimeout(() => round.value++, Math.max(refreshMs, tookMs / busyShare));
-    return () => clearTimeout(timer);
-  }, [isLoading]);
+  const loaded = useRefreshed(String(minutes), (signal) => get<Figures>("figures", { minutes }, signal));
   const { value, error } = loaded.value;
   return (
     <main class="view">

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { linksOf, serverOf } from "./links.ts";
+import fc from "fast-check";
+
+import { edgesOfCallers, edgesToServers, linksOf, serverOf, spread } from "./links.ts";
 
 describe("the map", () => {
   const edges = [
@@ -27,5 +29,37 @@ describe("the map", () => {
       { from: "work", to: "work: mail", count: 7, errors: 0, p95Ms: 9 },
       { from: "demo", to: "demo", count: 1, errors: 0 },
     ]);
+  });
+
+  it("tells what clients asked for from what servers got", () => {
+    const list = { principal: "ann", route: "work", count: 2, errors: 0, refused: 1 };
+    const byGateway = { ...list, upstream: "mail", refused: 0, byGateway: true } as const;
+    const call = { ...list, upstream: "files", count: 3 };
+    const own = { ...list, route: "demo" };
+    const refused = { ...own, principal: "bob", count: 1 };
+    const edgesOfAll = [list, byGateway, call, own, refused];
+    expect(edgesOfCallers(edgesOfAll)).toEqual([list, call, own, refused]);
+    expect(edgesToServers(edgesOfAll).map(({ count, ...edge }) => [serverOf(edge), count])).toEqual([
+      ["work: mail", 2],
+      ["work: files", 2],
+      ["demo", 1],
+    ]);
+  });
+
+  it("keeps labels apart, in their order", () => {
+    const heights = fc.array(fc.integer({ min: 0, max: 200 }), { maxLength: 20 });
+    fc.assert(
+      fc.property(heights, (given) => {
+        const moved = spread(given, 14);
+        const sorted = moved.toSorted((one, other) => one - other);
+        for (const [index, at] of sorted.entries())
+          if (index > 0) expect(at - (sorted[index - 1] ?? 0)).toBeGreaterThanOrEqual(14);
+        for (const [one, height] of given.entries()) {
+          expect(moved[one]).toBeGreaterThanOrEqual(height);
+          for (const [other, below] of given.entries())
+            if (height < below) expect(moved[one]).toBeLessThan(moved[other] ?? 0);
+        }
+      }),
+    );
   });
 });

@@ -34,6 +34,35 @@ export function linksOf(
 }
 
 /** The server that an edge leads to: one of several behind a route, or the one that the route has. */
-export function serverOf({ route, upstream }: TrafficEdge): string {
+export function serverOf({ route, upstream }: Pick<TrafficEdge, "route" | "upstream">): string {
   return upstream === undefined ? route : `${route}: ${upstream}`;
+}
+
+/** What clients asked for, without what the gateway asked servers itself to answer them. */
+export function edgesOfCallers(edges: readonly TrafficEdge[]): readonly TrafficEdge[] {
+  return edges.filter(({ byGateway }) => byGateway !== true);
+}
+
+/**
+ * What reached servers: nothing that was refused, and of routes with several servers only what one of them got. The
+ * gateway itself answers the rest from what it asked them.
+ */
+export function edgesToServers(edges: readonly TrafficEdge[]): readonly TrafficEdge[] {
+  const several = new Set(edges.flatMap(({ route, upstream }) => (upstream === undefined ? [] : [route])));
+  return edges
+    .filter(({ route, upstream }) => upstream !== undefined || !several.has(route))
+    .map((edge) => ({ ...edge, count: edge.count - edge.refused }))
+    .filter(({ count }) => count > 0);
+}
+
+/** Moves heights apart that are closer than `gap`, as little as it takes going down; their order stays. */
+export function spread(heights: readonly number[], gap: number): readonly number[] {
+  const order = heights.map((_, index) => index).toSorted((one, other) => (heights[one] ?? 0) - (heights[other] ?? 0));
+  const moved = [...heights];
+  let least = Number.NEGATIVE_INFINITY;
+  for (const index of order) {
+    moved[index] = Math.max(heights[index] ?? 0, least);
+    least = (moved[index] ?? 0) + gap;
+  }
+  return moved;
 }

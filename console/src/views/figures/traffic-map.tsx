@@ -1,14 +1,18 @@
 import type { RouteAbout } from "../../../../src/gateway/admin/schemas.ts";
 import type { TrafficEdge } from "../../../../src/gateway/admin/wire.ts";
 import { Loading, Problem } from "../../parts/notices.tsx";
+import { whoOf } from "../../parts/exchange-row.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { formatCount, formatMs, shortened, visibleText } from "../../text.ts";
-import { linksOf, type MapLink, serverOf } from "./links.ts";
+import { edgesOfCallers, edgesToServers, linksOf, type MapLink, serverOf, spread } from "./links.ts";
 
 const [width, rowHeight, nodeHeight, nodeWidth] = [1000, 54, 40, 190];
 const maxCallers = 12;
+const labelHeight = 14;
+/** How far along a line its label stands. */
+const labelShare = 0.85;
 
 interface Topology {
   readonly routes: readonly RouteAbout[];
@@ -34,36 +38,54 @@ export function TrafficMap({ minutes, version }: { readonly minutes: number; rea
 }
 
 function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topology }) {
-  const callers = [...new Set(edges.map(({ principal }) => principal))].slice(0, maxCallers);
-  const shown = edges.filter(({ principal }) => callers.includes(principal));
+  const all = [...new Set(edges.map(whoOf))];
+  const callers = all.slice(0, maxCallers);
+  const shown = edges.filter((edge) => callers.includes(whoOf(edge)));
+  const reached = edgesToServers(shown);
   const routes = [...new Set([...shown.map(({ route }) => route), ...known.map(({ name }) => name)])];
-  const quiet = routes.filter((route) => shown.every((edge) => edge.route !== route));
-  const servers = [...new Set([...shown.map(serverOf), ...quiet])];
+  // In the order of their routes, so that few lines cross.
+  const servers = routes.flatMap((route) => {
+    const own = [...new Set(reached.filter((edge) => edge.route === route).map(serverOf))];
+    return own.length === 0 ? [route] : own.toSorted();
+  });
   const height = Math.max(callers.length, routes.length, servers.length) * rowHeight;
   const yOf = (name: string, column: readonly string[]): number =>
     (height / column.length) * (column.indexOf(name) + 0.5);
   const middle = (width - nodeWidth) / 2;
-  const asked = linksOf(
-    shown,
-    ({ principal }) => principal,
-    ({ route }) => route,
-  );
-  const sent = linksOf(shown, ({ route }) => route, serverOf);
+  const asked = linksOf(edgesOfCallers(shown), whoOf, ({ route }) => route);
+  const sent = linksOf(reached, ({ route }) => route, serverOf);
   const most = Math.max(1, ...asked.map(({ count }) => count), ...sent.map(({ count }) => count));
   const about = (route: string): RouteAbout | undefined => known.find(({ name }) => name === route);
-  const line = (link: MapLink, columns: readonly [readonly string[], readonly string[]], x: number) => (
-    <Link
-      key={`${x} ${link.from} ${link.to}`}
-      link={link}
-      share={link.count / most}
-      at={[x + nodeWidth, yOf(link.from, columns[0]), x + middle, yOf(link.to, columns[1])]}
-    />
-  );
+  const lines = (links: readonly MapLink[], [left, right]: readonly (readonly string[])[], x: number) => {
+    const ends = links.map(({ from, to }) => [yOf(from, left ?? []), yOf(to, right ?? [])] as const);
+    // Lines meet where they begin, so what they mean stands nearer to where they end.
+    const labels = spread(
+      ends.map(([start, end]) => start + (end - start) * labelShare - 6),
+      labelHeight,
+    );
+    return links.map((link, index) => {
+      const [start = 0, end = 0] = ends[index] ?? [];
+      return (
+        <Link
+          key={`${x} ${link.from} ${link.to}`}
+          link={link}
+          share={link.count / most}
+          at={[x + nodeWidth, start, x + middle, end]}
+          labelY={labels[index] ?? 0}
+        />
+      );
+    });
+  };
   return (
     <WideContent label="Map">
+      {all.length > callers.length && (
+        <p class="body faint">
+          The {formatCount(maxCallers)} callers with the most requests, of {formatCount(all.length)}.
+        </p>
+      )}
       <svg class="map" viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Map of callers, routes and servers">
-        {asked.map((link) => line(link, [callers, routes], 0))}
-        {sent.map((link) => line(link, [routes, servers], middle))}
+        {lines(asked, [callers, routes], 0)}
+        {lines(sent, [routes, servers], middle)}
         {callers.map((caller) => (
           <Node key={caller} x={0} y={yOf(caller, callers)} title={caller} hint="caller" />
         ))}
@@ -82,7 +104,7 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
               y={yOf(server, servers)}
               title={server}
               hint={own === undefined ? "no longer configured" : `${own.upstream}, ${own.health}`}
-              isDegraded={own !== undefined && own.health !== "ok"}
+              isDegraded={own?.health.startsWith("failing") === true}
             />
           );
         })}
@@ -95,9 +117,10 @@ interface LinkProps {
   readonly link: MapLink;
   readonly share: number;
   readonly at: readonly [x1: number, y1: number, x2: number, y2: number];
+  readonly labelY: number;
 }
 
-function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2] }: LinkProps) {
+function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], labelY }: LinkProps) {
   const middle = (x1 + x2) / 2;
   return (
     <g>
@@ -106,7 +129,7 @@ function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2] }: L
         d={`M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`}
         stroke-width={1 + share * 7}
       />
-      <text class="soft" x={middle} y={(y1 + y2) / 2 - 8} text-anchor="middle">
+      <text class="soft" x={x2 - 8} y={labelY} text-anchor="end">
         {formatCount(count)} · p95 {formatMs(p95Ms)}
         {errors > 0 ? ` · ${formatCount(errors)} errors` : ""}
       </text>

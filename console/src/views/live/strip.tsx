@@ -1,6 +1,7 @@
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import type { FigureBucket } from "../../../../src/gateway/admin/wire.ts";
-import { inOrder, type TimeRange, useBrush } from "../../parts/brush.ts";
+import { useBrush } from "../../parts/brush.ts";
+import { inOrder, type TimeRange } from "../../time-range.ts";
 import { formatCount, formatTime } from "../../text.ts";
 
 const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", "abandoned"]);

@@ -96,11 +96,16 @@ export function PlaygroundView() {
               <p>It goes through the gateway like any client's call: policy decides, and it is recorded.</p>
             </Empty>
           ) : (
-            <Run
-              key={`${chosen.value.kind} ${chosen.value.offer.uri ?? chosen.value.offer.name ?? ""}`}
-              choice={chosen.value}
-              target={{ route: route.value, ...given }}
-            />
+            <>
+              <button type="button" class="button bare narrow-only" onClick={() => (chosen.value = undefined)}>
+                ← Everything it offers
+              </button>
+              <Run
+                key={`${chosen.value.kind} ${chosen.value.offer.uri ?? chosen.value.offer.name ?? ""}`}
+                choice={chosen.value}
+                target={{ route: route.value, ...given }}
+              />
+            </>
           )}
         </div>
       </div>

@@ -12,31 +12,51 @@ import { may } from "../../state/session.ts";
 import { formatMs, formatTime } from "../../text.ts";
 
 /** What an agent did, for people who do not read JSON-RPC: one card for each thing it asked for or was asked. */
-export function Conversation({ filter }: { readonly filter: string }) {
-  const earlier = useSignal<readonly TurnPage[]>([]);
-  const cursor = useSignal<string | undefined>(undefined);
-  const loaded = useLoaded(`${filter} ${cursor.value ?? ""}`, async (signal) => {
-    const page = await get<TurnPage>("conversations", { filter, cursor: cursor.value }, signal);
-    earlier.value = [...earlier.peek(), page];
-    return page;
-  });
-  const { value, error, isLoading } = loaded.value;
+export function Conversation({ filter, round }: { readonly filter: string; readonly round: number }) {
   // A call whose rounds are on two pages is on both.
-  const turns = new Map(earlier.value.flatMap((page) => page.turns.map((turn) => [turn.id, turn] as const)));
-  const ordered = [...turns.values()].toSorted((one, other) => one.at - other.at);
+  const turns = useSignal<ReadonlyMap<string, Turn>>(new Map());
+  /** Where earlier turns go on; undefined until the first page is there. */
+  const next = useSignal<{ readonly cursor: string | undefined } | undefined>(undefined);
+  const add = (page: TurnPage): void => {
+    turns.value = new Map([...turns.peek(), ...page.turns.map((turn) => [turn.id, turn] as const)]);
+  };
+  const newest = useLoaded(`${filter} ${round}`, async (signal) => {
+    const page = await get<TurnPage>("conversations", { filter }, signal);
+    add(page);
+    if (next.peek() === undefined) next.value = { cursor: page.next };
+  });
+  const isFetching = useSignal(false);
+  const problem = useSignal<Error | undefined>(undefined);
+  async function more(cursor: string): Promise<void> {
+    isFetching.value = true;
+    problem.value = undefined;
+    try {
+      const page = await get<TurnPage>("conversations", { filter, cursor });
+      add(page);
+      next.value = { cursor: page.next };
+    } catch (error) {
+      problem.value = error instanceof Error ? error : new Error(String(error));
+    } finally {
+      isFetching.value = false;
+    }
+  }
+  const error = newest.value.error ?? problem.value;
+  const isLoading = isFetching.value || (next.value === undefined && newest.value.isLoading);
+  const cursor = next.value?.cursor;
+  const ordered = [...turns.value.values()].toSorted((one, other) => one.at - other.at);
   return (
     <div class="stack">
       <Problem error={error} />
       {!may("bodies") && <p class="soft">You may not read messages: arguments and answers are left out.</p>}
       {isLoading && <Loading what="Reading the conversation…" />}
-      {value?.next !== undefined && !isLoading && (
+      {cursor !== undefined && !isLoading && (
         <div>
-          <button type="button" class="button" onClick={() => (cursor.value = value.next)}>
+          <button type="button" class="button" onClick={() => void more(cursor)}>
             Show earlier
           </button>
         </div>
       )}
-      {value !== undefined && turns.size === 0 && <Empty title="Nobody asked for anything here" />}
+      {next.value !== undefined && turns.value.size === 0 && <Empty title="Nobody asked for anything here" />}
       <ol class="cards">
         {ordered.map((turn) => (
           <Card key={turn.id} turn={turn} />

@@ -1,3 +1,6 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+
 import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import type { SessionSummary } from "../../../../src/gateway/admin/wire.ts";
 import { whoOf } from "../../parts/exchange-row.tsx";
@@ -6,7 +9,8 @@ import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { get } from "../../state/api.ts";
-import { useLoaded } from "../../state/load.ts";
+import { followEvents } from "../../state/events.ts";
+import { useLoaded, useRefreshed } from "../../state/load.ts";
 import { go, href, place } from "../../state/route.ts";
 import { formatAge, formatCount, formatMs, visibleText } from "../../text.ts";
 import { Conversation } from "./conversation.tsx";
@@ -55,7 +59,7 @@ export function SessionsView() {
 
 function SessionList() {
   const minutes = chosenMinutes();
-  const loaded = useLoaded(String(minutes), (signal) =>
+  const loaded = useRefreshed(String(minutes), (signal) =>
     get<{ readonly sessions: readonly SessionSummary[] }>("sessions", { minutes }, signal),
   );
   const { value, error, isLoading } = loaded.value;
@@ -64,7 +68,7 @@ function SessionList() {
       <div class="head">
         <h1>Sessions</h1>
         <span class="spacer" />
-        {isLoading && <span class="spinner" role="status" aria-label="Loading" />}
+        {isLoading && value === undefined && <span class="spinner" role="status" aria-label="Loading" />}
         <WindowChoice view="sessions" minutes={minutes} />
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
@@ -88,10 +92,9 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
         <table>
           <thead>
             <tr>
-              <th>Session</th>
-              <th class="wide-only">Who</th>
+              <th>Who</th>
               <th class="wide-only">Route</th>
-              <th>Used</th>
+              <th class="wide-only">Used</th>
               <th class="right">Calls</th>
               <th class="right">Errors</th>
               <th class="right">Refused</th>
@@ -102,24 +105,23 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
           <tbody>
             {sessions.map((one) => (
               <tr key={one.filter}>
-                <td>
-                  <a class={one.session === undefined ? "" : "mono"} href={href("sessions", one.filter)}>
+                <td class="nowrap">
+                  <a class="long" href={href("sessions", one.filter)}>
                     <u>
-                      <Foreign text={one.session ?? whoOf(one)} />
+                      <Foreign text={whoOf(one)} />
                     </u>
                   </a>
-                  {one.session === undefined && <span class="faint"> no session</span>}
+                  <div class={`faint${one.session === undefined ? "" : " mono"}`}>
+                    <Foreign text={one.session ?? "without a session"} />
+                  </div>
                 </td>
                 <td class="wide-only">
-                  <Foreign text={whoOf(one)} />
+                  <Foreign text={one.route} />
+                  <div class="faint nowrap">
+                    {one.revision}, {one.transport}
+                  </div>
                 </td>
-                <td class="wide-only">
-                  <Foreign text={one.route} />{" "}
-                  <span class="faint">
-                    {one.revision} {one.transport}
-                  </span>
-                </td>
-                <td class="soft">
+                <td class="soft wide-only">
                   <Foreign text={one.targets.join(", ")} />
                 </td>
                 <td class="right">{formatCount(one.calls)}</td>
@@ -137,16 +139,44 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
 }
 
 const maxExchanges = 1000;
+/** A session that is looked at is read again at most this often. */
+const newsMs = 2000;
+
+/** A number that grows when something that a filter finds has happened. */
+function useNews(filter: string): number {
+  const round = useSignal(0);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const tell = (): void => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        round.value++;
+      }, newsMs);
+    };
+    const stop = followEvents(
+      "live",
+      { filter },
+      // What is wrong with the filter is said where its exchanges would be.
+      { on: { exchanges: tell, omitted: tell }, onProblem: () => {} },
+    );
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [filter]);
+  return round.value;
+}
 
 /** What a session is called; a filter that somebody wrote is its own name. */
 function nameOf(filter: string, [first]: readonly ExchangeRecord[]): string {
   if (first === undefined) return filter;
-  if (filter.startsWith("session:")) return `Session ${first.session ?? ""}`;
-  return filter.startsWith("principal:") ? `${first.principal} on ${first.route}, without a session` : filter;
+  if (filter.startsWith("session:")) return `${whoOf(first)}, session ${first.session ?? ""}`;
+  return filter.startsWith("principal:") ? `${whoOf(first)} on ${first.route}, without a session` : filter;
 }
 
 function SessionPage({ filter }: { readonly filter: string }) {
-  const loaded = useLoaded(filter, (signal) =>
+  const round = useNews(filter);
+  const loaded = useLoaded(`${filter} ${round}`, (signal) =>
     get<{ readonly exchanges: readonly ExchangeRecord[]; readonly next?: string }>(
       "exchanges",
       { filter, order: "newest", limit: maxExchanges },
@@ -154,7 +184,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
     ),
   );
   const { value, error } = loaded.value;
-  const exchanges = value?.exchanges.toReversed() ?? [];
+  const exchanges = useMemo(() => value?.exchanges.toReversed() ?? [], [value]);
   return (
     <main class="view">
       <div class="head">
@@ -181,7 +211,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
             label="Ways to look at the session"
             tabs={[
               { name: "Timeline", content: () => <Timeline exchanges={exchanges} /> },
-              { name: "Conversation", content: () => <Conversation filter={filter} /> },
+              { name: "Conversation", content: () => <Conversation filter={filter} round={round} /> },
             ]}
           />
         )}

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from "node:http";
+
 import * as z from "zod";
 
 import { GatewayError } from "../../../errors.ts";
@@ -40,15 +42,26 @@ export const getSession = defineEndpoint({
     signedIn: z.boolean(),
     until: z.number().optional().describe("When the session ends, in milliseconds since 1970."),
     oidc: z.boolean(),
-    ownCommand: z.string().describe("The command that starts Headgate for the user of the gateway."),
+    command: z.string().describe("The command that makes a link to sign in, on the machine of the gateway."),
   }),
-  handle: ({ caller: { session, rights } }, { hasOidc, ownCommand }) => ({
+  handle: ({ caller: { session, rights }, http: { request } }, { hasOidc, ownCommand }) => ({
     signedIn: rights.length > 0,
     ...(session === undefined ? {} : { until: session.until }),
     oidc: hasOidc,
-    ownCommand,
+    command: `${ownCommand} console${placeOf(request)}`,
   }),
 });
+
+/** The ports at which the command looks for a gateway itself. */
+const defaultPorts: readonly (number | undefined)[] = [8484, 8485];
+
+/** Where the command finds this gateway, unless it looks there anyway. Links are for loopback. */
+function placeOf({ socket }: IncomingMessage): string {
+  const { localPort, localAddress } = socket;
+  if (defaultPorts.includes(localPort)) return "";
+  const scheme = "encrypted" in socket ? "https" : "http";
+  return ` --url ${scheme}://${localAddress === "::1" ? "[::1]" : "127.0.0.1"}:${localPort ?? ""}`;
+}
 
 /** `DELETE /session`: signs out. */
 export const signOut = defineEndpoint({

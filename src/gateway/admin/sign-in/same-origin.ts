@@ -13,6 +13,6 @@ export function pageProblem(
   const site = headers["sec-fetch-site"];
   if (site !== undefined && site !== "same-origin" && site !== "none") return "a page of another site is calling";
   if (origin !== undefined && URL.parse(origin)?.host !== host && !origins.includes(origin))
-    return "a page of another origin is calling";
+    return "a page of another origin is calling; if it is the console behind a proxy, let the proxy forward the Host header or set `admin.publicUrl`";
   return undefined;
 }

@@ -186,6 +186,7 @@ describe("the console", () => {
     await at.page.getByText("Rules for the request").waitFor();
     await at.page.getByRole("button", { name: "← Back" }).click();
     await at.page.getByRole("listbox", { name: "Exchanges" }).waitFor();
+    expect(at.page.url()).toBe(`${traffic.consoleUrl}#/live`);
   });
 
   it("is served under another path by a proxy, with rules that keep other code out", async () => {

@@ -6,10 +6,13 @@ import { Icon } from "./icon.tsx";
 export function CopyButton({
   text,
   label,
+  title,
   isBare = false,
 }: {
   readonly text: () => string;
   readonly label: string;
+  /** What the button does, where its label does not say so. */
+  readonly title?: string;
   readonly isBare?: boolean;
 }) {
   const [state, setState] = useState<"ready" | "copied" | "failed">("ready");
@@ -24,9 +27,15 @@ export function CopyButton({
   };
   const said = state === "copied" ? "Copied" : state === "failed" ? "Could not copy" : label;
   return (
-    <button type="button" class={`button${isBare ? " bare" : ""}`} onClick={() => void copy()} aria-live="polite">
+    <button
+      type="button"
+      class={`button${isBare ? " bare" : ""}`}
+      onClick={() => void copy()}
+      title={title}
+      aria-live="polite"
+    >
       <Icon name={state === "copied" ? "check" : "copy"} size={14} />
-      {said}
+      <span class="cut">{said}</span>
     </button>
   );
 }

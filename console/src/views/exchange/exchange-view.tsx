@@ -1,6 +1,6 @@
 import { CopyButton } from "../../parts/copy-button.tsx";
-import { Foreign } from "../../parts/foreign.tsx";
 import { back } from "../../state/route.ts";
+import { shortened, visibleText } from "../../text.ts";
 import { ExchangeDetail } from "./exchange-detail.tsx";
 
 /** An exchange as a page of its own. */
@@ -12,10 +12,7 @@ export function ExchangeView({ id }: { readonly id: string }) {
           ← Back
         </button>
         <span class="spacer" />
-        <span class="faint mono cut">
-          <Foreign text={id} />
-        </span>
-        <CopyButton label="Copy the id" isBare text={() => id} />
+        <CopyButton label={shortened(visibleText(id), 40)} title="Copy the id" isBare text={() => id} />
       </div>
       <div class="scroll" style={{ padding: 0 }}>
         <ExchangeDetail id={id} />

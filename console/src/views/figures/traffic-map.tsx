@@ -131,7 +131,7 @@ function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], lab
       />
       <text class="soft" x={x2 - 8} y={labelY} text-anchor="end">
         {formatCount(count)} · p95 {formatMs(p95Ms)}
-        {errors > 0 ? ` · ${formatCount(errors)} errors` : ""}
+        {errors > 0 ? ` · ${formatCount(errors)} ${errors === 1 ? "error" : "errors"}` : ""}
       </text>
     </g>
   );

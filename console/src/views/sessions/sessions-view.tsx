@@ -112,7 +112,7 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
                     </u>
                   </a>
                   <div class={`faint${one.session === undefined ? "" : " mono"}`}>
-                    <Foreign text={one.session ?? "without a session"} />
+                    <Foreign text={one.session ?? "no session"} />
                   </div>
                 </td>
                 <td class="wide-only">

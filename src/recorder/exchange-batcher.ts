@@ -16,13 +16,13 @@ import {
 import { formatContext } from "./pack-context.ts";
 
 /**
- * Packs as they go to the writer thread: all contents in one shared buffer and all numbers in one array. Copying many
+ * Packs as they go to the writer thread: all contents in one shared buffer and all numbers in another. Copying many
  * small values between threads would cost as much as writing them to disk.
  */
 export interface PackBuffer {
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   /** For each pack the numbers that {@link offsets} lists. */
-  readonly numbers: Float64Array;
+  readonly numbers: Float64Array<SharedArrayBuffer>;
   /** Each once; most packs have the same. */
   readonly contexts: readonly string[];
   readonly outcomes: readonly ExchangeOutcome[];
@@ -49,6 +49,15 @@ const offsets = {
 
 const numbersPerPack = Object.keys(offsets).length;
 
+/** More than a recorder takes of usual exchanges before it hands them over. */
+const usualPacks = 2048;
+const maxSpareNumbers = 4;
+
+/** Outside of the heap: an array there would grow with every exchange, and be moved to the old generation with each batch. */
+function allocateNumbers(packs: number): Float64Array<SharedArrayBuffer> {
+  return new Float64Array(new SharedArrayBuffer(packs * numbersPerPack * Float64Array.BYTES_PER_ELEMENT));
+}
+
 /** How many packs a buffer holds. */
 export function packCount({ numbers }: PackBuffer): number {
   return numbers.length / numbersPerPack;
@@ -66,7 +75,10 @@ export interface PackBufferWriter {
 /** Makes a collector of packs. */
 export function createPackBufferWriter(): PackBufferWriter {
   const writer = new ByteWriter();
-  let numbers: number[] = [];
+  let numbers = allocateNumbers(usualPacks);
+  /** How many of them are set. */
+  let used = 0;
+  const spareNumbers: SharedArrayBuffer[] = [];
   let contexts: string[] = [];
   let contextNumbers = new Map<FrameContext, number>();
   let outcomes: ExchangeOutcome[] = [];
@@ -90,38 +102,48 @@ export function createPackBufferWriter(): PackBufferWriter {
     return number;
   }
 
+  function grow(): void {
+    const grown = allocateNumbers((numbers.length / numbersPerPack) * 2);
+    grown.set(numbers);
+    numbers = grown;
+  }
+
   return {
     add: (frames) => {
       const start = writer.size;
       const { first, last, context } = writePack(frames, writer);
       const derived = context === undefined ? undefined : deriveComplete(frames);
       const complete = derived === undefined || !isStandalone(derived) ? undefined : derived;
-      numbers.push(
-        first,
-        last,
-        frames.length,
-        start,
-        writer.size - start,
-        context === undefined ? 0 : contextNumber(context),
-        complete === undefined ? 0 : outcomeNumber(complete),
-        complete?.at ?? 0,
-        complete?.durationMs ?? Number.NaN,
-        complete?.upstreamMs ?? Number.NaN,
-        complete?.requestBytes ?? 0,
-        complete?.answerBytes ?? 0,
-      );
+      if (used === numbers.length) grow();
+      numbers[used + offsets.first] = first;
+      numbers[used + offsets.last] = last;
+      numbers[used + offsets.count] = frames.length;
+      numbers[used + offsets.start] = start;
+      numbers[used + offsets.size] = writer.size - start;
+      numbers[used + offsets.context] = context === undefined ? 0 : contextNumber(context);
+      numbers[used + offsets.outcome] = complete === undefined ? 0 : outcomeNumber(complete);
+      numbers[used + offsets.at] = complete?.at ?? 0;
+      numbers[used + offsets.durationMs] = complete?.durationMs ?? Number.NaN;
+      numbers[used + offsets.upstreamMs] = complete?.upstreamMs ?? Number.NaN;
+      numbers[used + offsets.requestBytes] = complete?.requestBytes ?? 0;
+      numbers[used + offsets.answerBytes] = complete?.answerBytes ?? 0;
+      used += numbersPerPack;
     },
     take: () => {
-      const buffer = { bytes: writer.take(), numbers: Float64Array.from(numbers), contexts, outcomes };
-      numbers = [];
+      const buffer = { bytes: writer.take(), numbers: numbers.subarray(0, used), contexts, outcomes };
+      const spare = spareNumbers.pop();
+      numbers = spare === undefined ? allocateNumbers(usualPacks) : new Float64Array(spare);
+      used = 0;
       contexts = [];
       contextNumbers = new Map();
       outcomes = [];
       outcomeNumbers.clear();
       return buffer;
     },
-    recycle: ({ bytes }) => {
+    recycle: ({ bytes, numbers: { buffer } }) => {
       writer.recycle(bytes);
+      const isUsual = buffer.byteLength === usualPacks * numbersPerPack * Float64Array.BYTES_PER_ELEMENT;
+      if (isUsual && spareNumbers.length < maxSpareNumbers) spareNumbers.push(buffer);
     },
   };
 }

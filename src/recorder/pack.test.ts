@@ -54,6 +54,25 @@ const oddities = fc.record(
   { requiredKeys: [] },
 );
 
+describe("the buffer of packs", () => {
+  it("holds any number of packs, and none of before when it is used again", () => {
+    const writer = createPackBufferWriter();
+    let seq = 0;
+    for (const count of [1, 2047, 2048, 2049, 10_000, 3]) {
+      const firsts: number[] = [];
+      for (let index = 0; index < count; index++) {
+        const frames = callFrames({ id: `e${seq}`, seq });
+        firsts.push(seq);
+        seq += frames.length;
+        writer.add(frames);
+      }
+      const taken = writer.take();
+      expect(readPackBuffer(taken).map(({ first }) => first)).toEqual(firsts);
+      writer.recycle(taken);
+    }
+  });
+});
+
 describe("packed frames", () => {
   it("[SC-067] are unpacked as they were, whatever is in them", () => {
     fc.assert(

@@ -23,6 +23,7 @@ import { followConfig, type FollowConfigOptions } from "./config-reload.ts";
 import { createDigestingReader } from "./file-watcher.ts";
 import { checkInlineOptions, inlineConfig, type InlineOptions } from "./inline-config.ts";
 import { preflight, recordWarnings } from "./preflight.ts";
+import { limitYoungGeneration } from "../young-generation.ts";
 
 /** The options of `run` and `stdio` that say what to serve. */
 export interface StartOptions extends InlineOptions {
@@ -85,6 +86,7 @@ export async function startGateway(
   if (sources > 1)
     throw new UsageError("--config FILE, --upstream URL, --federate NAME=SERVER and -- COMMAND cannot be combined");
   checkInlineOptions(given);
+  limitYoungGeneration([...process.execArgv, io.env["NODE_OPTIONS"] ?? ""]);
   const found = sources === 0 && given.usesFolder === true ? configInFolder() : undefined;
   if (found !== undefined) io.err(`headgate: using ${found} of this folder\n`);
   const options = found === undefined ? given : { ...given, config: found };

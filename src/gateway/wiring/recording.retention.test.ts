@@ -28,7 +28,7 @@ function open(bytes: number) {
   const wrote = (characters: number): void => {
     const wire = {
       bytes: new Uint8Array(new SharedArrayBuffer(characters)),
-      numbers: new Float64Array(12),
+      numbers: new Float64Array(new SharedArrayBuffer(96)),
       contexts: [],
       outcomes: [],
     };

@@ -121,7 +121,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     identity = identityOf(file);
     if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
   }
-  database.exec("PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;");
+  database.exec("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;");
 
   const own: SqlDatabase = {
     dialect: "sqlite",

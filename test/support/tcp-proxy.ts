@@ -13,8 +13,8 @@ export interface TcpProxy extends AsyncDisposable {
   readonly heal: () => void;
 }
 
-/** Starts a proxy before a port of this machine. */
-export async function startTcpProxy(target: number): Promise<TcpProxy> {
+/** Starts a proxy before a port of this machine, or a socket file. */
+export async function startTcpProxy(target: number | string): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   let isCut = false;
   const server = createServer((client) => {
@@ -22,7 +22,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       client.destroy();
       return;
     }
-    const upstream = connect(target, "127.0.0.1");
+    const upstream = typeof target === "string" ? connect(target) : connect(target, "127.0.0.1");
     for (const [socket, other] of [
       [client, upstream],
       [upstream, client],

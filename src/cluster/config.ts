@@ -15,6 +15,20 @@ const redisUrl = z
   .regex(/^(?:redis|valkey)s?:\/\//u, { error: "must begin with redis://, rediss://, valkey:// or valkeys://" })
   .meta({ writeOnly: true });
 
+const isEncrypted = (url: string): boolean => /^(?:redis|valkey)s:/u.test(url);
+
+const pemFile = z.string().min(1).optional();
+
+const redisTls = z
+  .strictObject({
+    caFile: pemFile.describe("PEM file with the CA certificates to trust instead of the system's."),
+    certFile: pemFile.describe("PEM file with the client certificate, which Redis asks for unless told otherwise."),
+    keyFile: pemFile.describe("PEM file with the private key of the client certificate."),
+  })
+  .refine(({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined), {
+    error: "`certFile` and `keyFile` go together",
+  });
+
 /** Leases are renewed every second and last for 15. */
 const longestCommandMs = 5000;
 
@@ -46,7 +60,19 @@ export const stateConfig = z.strictObject({
         .describe(
           "Redis Sentinel: asked which server is the primary, at the start and after a failure. Its address takes the place of the one in `url`.",
         ),
-      prefix: z.string().default("hg:").describe("Prefix of every key, for a server that others use too."),
+      tls: redisTls
+        .optional()
+        .describe("Certificates for rediss:// and valkeys:// URLs, those of sentinels included. Read at the start."),
+      prefix: z
+        .string()
+        .default("hg:")
+        .describe(
+          "Prefix of every key, for a server that others use too. On a node of a Redis Cluster, it must have a hash tag, such as `{hg}:`.",
+        ),
+    })
+    .refine(({ url, sentinel, tls }) => tls === undefined || [url, ...(sentinel?.urls ?? [])].some(isEncrypted), {
+      path: ["tls"],
+      error: "needs a URL that begins with rediss:// or valkeys://",
     })
     .optional()
     .describe("What several gateways share: which are alive, which sessions have ended, and who serves a session."),

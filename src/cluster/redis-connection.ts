@@ -3,6 +3,7 @@ import type { createClient as CreateClient, RedisClientType } from "@redis/clien
 import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../lib/clock.ts";
 import { settlesWithin } from "../lib/timeout.ts";
+import { readTls, type TlsFiles } from "../lib/keys/pem.ts";
 import { clientOptions, findPrimary, type SentinelOptions } from "./sentinel.ts";
 import { connectMs, type StoreAccess } from "./store-access.ts";
 
@@ -12,6 +13,9 @@ export interface RedisAddress {
   readonly url: string;
   /** Names the primary, whose address takes the place of the one in `url`. */
   readonly sentinel?: SentinelOptions | undefined;
+  readonly tls?: TlsFiles | undefined;
+  /** In front of every key. */
+  readonly prefix: string;
 }
 
 export interface RedisConnectionDeps {
@@ -27,7 +31,7 @@ export interface RedisConnectionDeps {
 
 /** The connections to a store: one for commands, one for notices. They reconnect automatically. */
 export interface RedisConnection {
-  /** Rejects if the package is missing. */
+  /** Rejects where waiting does not help: the package is missing, a certificate cannot be read, or the server is of a cluster. */
   open(): Promise<void>;
   /** Throws while there is none. */
   client(): RedisClientType;
@@ -42,19 +46,24 @@ export interface RedisConnection {
 const maxReconnectMs = 2000;
 
 /** Creates the connections; nothing is connected before `open`. */
-export function createRedisConnection({ url, sentinel }: RedisAddress, deps: RedisConnectionDeps): RedisConnection {
+export function createRedisConnection(
+  { url, sentinel, tls, prefix }: RedisAddress,
+  deps: RedisConnectionDeps,
+): RedisConnection {
   const { access, setTimer, commandMs, channel, onNotice, onReconnected } = deps;
   const clients: RedisClientType[] = [];
   let createClient: typeof CreateClient | undefined;
   let connections = 0;
   let connectedTo: string | undefined;
   let mayHaveMoved = sentinel !== undefined;
+  let certificates: ReturnType<typeof readTls>;
 
   async function connectTo(create: typeof CreateClient, address: string): Promise<void> {
     close();
     connectedTo = address;
-    const client = newClient(create, address, commandMs, access.lost);
-    const subscriber = newClient(create, address, commandMs, () => {});
+    const newOptions = () => clientOptions(address, commandMs, nextReconnectMs, certificates);
+    const client = newClient(create, newOptions(), access.lost);
+    const subscriber = newClient(create, newOptions(), () => {});
     clients.push(client, subscriber);
     subscriber.on("ready", () => {
       if (connections++ > 0) onReconnected();
@@ -74,7 +83,8 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
 
   async function followPrimary(): Promise<void> {
     if (sentinel === undefined || createClient === undefined || !mayHaveMoved) return;
-    const address = await access.report(findPrimary(createClient, sentinel, url, commandMs));
+    const optionsFor = (server: string) => clientOptions(server, commandMs, false, certificates);
+    const address = await access.report(findPrimary(createClient, sentinel, url, optionsFor));
     if (address !== connectedTo) await connectTo(createClient, address);
     mayHaveMoved = false;
   }
@@ -85,8 +95,11 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
 
   return {
     open: async () => {
+      certificates = readTls(tls);
       createClient = await loadClient();
-      if (sentinel === undefined) await connectTo(createClient, url);
+      if (sentinel !== undefined) return;
+      await connectTo(createClient, url);
+      if (!/\{[^{}]+\}/u.test(prefix) && (await isOfCluster(clients[0]))) throw clusterRefused(prefix);
     },
     client: () => {
       const [client] = clients;
@@ -106,24 +119,38 @@ export function createRedisConnection({ url, sentinel }: RedisAddress, deps: Red
   };
 }
 
+/** Jitter, so that not all gateways reconnect to a restarted store at the same moment. */
+function nextReconnectMs(retries: number): number {
+  return Math.min(50 * 2 ** retries, maxReconnectMs) * (0.5 + Math.random() / 2);
+}
+
 function newClient(
   createClient: typeof CreateClient,
-  url: string,
-  commandMs: number,
+  options: ReturnType<typeof clientOptions>,
   onError: (reason: string) => void,
 ): RedisClientType {
-  const client: RedisClientType = createClient({
-    ...clientOptions(url, commandMs),
-    socket: {
-      connectTimeout: connectMs,
-      // Jitter, so that not all gateways reconnect to a restarted store at the same moment.
-      reconnectStrategy: (retries) => Math.min(50 * 2 ** retries, maxReconnectMs) * (0.5 + Math.random() / 2),
-    },
-  });
+  const client: RedisClientType = createClient(options);
   client.on("error", (error: Error) => {
     onError(error.message);
   });
   return client;
+}
+
+/** A server that does not say so is taken for one without a cluster. */
+async function isOfCluster(client: RedisClientType | undefined): Promise<boolean> {
+  try {
+    return (await client?.info("cluster"))?.includes("cluster_enabled:1") === true;
+  } catch {
+    return false;
+  }
+}
+
+/** Its nodes share the keys out by their names, and commands with several keys fail. */
+function clusterRefused(prefix: string): GatewayError {
+  return new GatewayError(
+    "config_invalid",
+    `\`state.redis.url\` is a node of a Redis Cluster: use a server of its own, or keep all keys at one node with \`state.redis.prefix: "{${prefix || "hg:"}}"\``,
+  );
 }
 
 async function loadClient(): Promise<typeof CreateClient> {

@@ -5,10 +5,7 @@ import { createRedisConnection, type RedisAddress } from "./redis-connection.ts"
 import { openTask, sealTask, type SharedStore, type SharedStoreOptions } from "./shared-store.ts";
 import { createStoreAccess, leaseMs } from "./store-access.ts";
 
-export interface RedisStoreOptions extends SharedStoreOptions, RedisAddress {
-  /** In front of every key. */
-  readonly prefix: string;
-}
+export type RedisStoreOptions = SharedStoreOptions & RedisAddress;
 
 /** Sets the owner unless the present one is alive and stays. Its lease tells. */
 const claimScript = `

@@ -1,5 +1,6 @@
 import type { createClient as CreateClient } from "@redis/client";
 
+import type { readTls } from "../lib/keys/pem.ts";
 import { connectMs } from "./store-access.ts";
 
 /** Redis Sentinel: servers that know which Redis server is the primary. */
@@ -9,13 +10,24 @@ export interface SentinelOptions {
   readonly urls: readonly string[];
 }
 
+/** Certificate, key and authorities of a connection. */
+export type Certificates = ReturnType<typeof readTls>;
+
 /** Options of all our clients: commands fail instead of queueing while there is no connection. */
-export function clientOptions(url: string, commandMs: number) {
+export function clientOptions(
+  url: string,
+  commandMs: number,
+  reconnectStrategy: false | ((retries: number) => number),
+  certificates: Certificates,
+) {
+  const address = url.replace(/^valkey/u, "redis");
+  const socket = { connectTimeout: connectMs, reconnectStrategy };
   return {
-    url: url.replace(/^valkey/u, "redis"),
+    url: address,
     disableOfflineQueue: true,
     maintNotifications: "disabled",
     commandOptions: { timeout: commandMs },
+    socket: address.startsWith("rediss:") ? { ...socket, ...certificates, tls: true as const } : socket,
   } as const;
 }
 
@@ -27,10 +39,10 @@ export async function findPrimary(
   createClient: typeof CreateClient,
   { name, urls }: SentinelOptions,
   url: string,
-  commandMs: number,
+  newOptions: (url: string) => ReturnType<typeof clientOptions>,
 ): Promise<string> {
   const [host, port] = await Promise.any(
-    urls.map(async (sentinel) => askSentinel(createClient, sentinel, name, commandMs)),
+    urls.map(async (sentinel) => askSentinel(createClient, newOptions(sentinel), name)),
   );
   const primary = new URL(url);
   primary.hostname = host.includes(":") ? `[${host}]` : host;
@@ -40,15 +52,13 @@ export async function findPrimary(
 
 async function askSentinel(
   createClient: typeof CreateClient,
-  url: string,
+  options: ReturnType<typeof clientOptions>,
   name: string,
-  commandMs: number,
 ): Promise<readonly [host: string, port: string]> {
   const client = createClient({
-    ...clientOptions(url, commandMs),
+    ...options,
     // Sentinels before 7.2 do not know the newer protocol.
     RESP: 2,
-    socket: { connectTimeout: connectMs, reconnectStrategy: false },
   });
   client.on("error", () => {});
   try {

@@ -39,6 +39,12 @@ export function createStoreAccess(deps: {
   const breaker = createStoreBreaker({ now: clock.now, onChange: (isUp, reason) => events.changed(isUp, reason) });
   const answered = Promise.withResolvers<void>();
   answered.promise.catch(() => {});
+  /** Why the store failed last. */
+  let lastReason = "";
+  const failed = (reason: string): void => {
+    lastReason = reason;
+    breaker.failed(reason);
+  };
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
 
@@ -72,7 +78,7 @@ export function createStoreAccess(deps: {
         return result;
       } catch (error) {
         const reason = reasonOf(error);
-        breaker.failed(reason);
+        failed(reason);
         throw new GatewayError("store_failed", `the shared store is unavailable: ${reason}`, { cause: error });
       } finally {
         stop();
@@ -82,13 +88,11 @@ export function createStoreAccess(deps: {
       try {
         return await work;
       } catch (error) {
-        breaker.failed(reasonOf(error));
+        failed(reasonOf(error));
         throw error;
       }
     },
-    lost: (reason) => {
-      breaker.failed(reason);
-    },
+    lost: failed,
     keepRenewing: (opened, renew) => {
       // Most reasons for a failed first attempt may be gone a second later; a missing package is not.
       opened
@@ -100,7 +104,8 @@ export function createStoreAccess(deps: {
     },
     ready: async () => {
       if (await settlesWithin(answered.promise, readyMs, setTimer)) return;
-      throw new GatewayError("store_failed", `the shared store did not answer within ${readyMs / 1000} s`);
+      const why = lastReason === "" ? "" : `: ${lastReason}`;
+      throw new GatewayError("store_failed", `the shared store did not answer within ${readyMs / 1000} s${why}`);
     },
     close: () => {
       isClosed = true;

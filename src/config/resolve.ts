@@ -76,6 +76,7 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
     limits: resolveLimits(rest.limits),
     listen: resolveListen(rest.listen, path),
     cluster: resolveCluster(rest.cluster, path),
+    state: resolveState(rest.state, path),
     ...(rest.audit === undefined ? {} : { audit: { ...rest.audit, file: path(rest.audit.file) } }),
     ...(rest.drift === undefined ? {} : { drift: { ...rest.drift, lock: path(rest.drift.lock) } }),
     ...(rest.record === undefined || rest.record === false || rest.record.file === undefined
@@ -337,6 +338,15 @@ function resolveUpstream(upstream: ParsedUpstream, env: Environment, path: (text
     ...upstream,
     proxy: proxy === "auto" ? proxyFromEnvironment(new URL(url), env) : proxy === "none" ? undefined : proxy,
     ...(tls === undefined ? {} : { tls: { ...tls, ...withPaths(tls, path) } }),
+  };
+}
+
+function resolveState(state: ParsedConfig["state"], path: (text: string) => string): Config["state"] {
+  const { folder, redis } = state;
+  return {
+    ...state,
+    ...(folder === undefined ? {} : { folder: path(folder) }),
+    ...(redis?.tls === undefined ? {} : { redis: { ...redis, tls: withPaths(redis.tls, path) } }),
   };
 }
 

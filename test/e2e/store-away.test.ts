@@ -1,6 +1,5 @@
 // What becomes of each thing that gateways share when their store is away, slow, empty, or out of reach for one of them:
 // nothing is less strict without the store than with it. Real Redis and PostgreSQL.
-import { createClient } from "@redis/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { openRedisStore } from "../../src/cluster/redis-store.ts";
@@ -13,7 +12,7 @@ import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { openSession, toolCall } from "../support/legacy-session.ts";
 import { type LocalGateway, openGateway } from "../support/local-gateway.ts";
 import { exchange, post } from "../support/raw-http.ts";
-import { type RedisServer, startRedis, startRedisPair } from "../support/redis.ts";
+import { startRedis, startRedisPair } from "../support/redis.ts";
 import { replicaConfig } from "../support/replica-config.ts";
 import { openPair } from "../support/replicas.ts";
 import { type StoreServer, storeServers } from "../support/store-server.ts";
@@ -35,17 +34,6 @@ beforeAll(async () => {
   web = { url: started.use(await startFixture({ era: "legacy" })).url };
 });
 afterAll(async () => started.disposeAsync());
-
-async function atServer({ url }: Pick<RedisServer, "url">, ...command: string[]): Promise<unknown> {
-  const client = createClient({ url });
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    return await client.sendCommand(command);
-  } finally {
-    client.destroy();
-  }
-}
 
 describe.each(storeServers)("on %s", (_kind, startServer) => {
   let server: StoreServer;
@@ -212,9 +200,9 @@ describe("a store that is emptied while a gateway reads it", () => {
     await using proxy = await startTcpProxy(port);
     const { peer: seal } = createSeals([Buffer.alloc(32, 1)]);
     const known: boolean[] = [];
-    const join = (node: string, port: number, peersRead: () => void): SharedStore =>
+    const join = (node: string, at: number, peersRead: () => void): SharedStore =>
       openRedisStore({
-        url: `redis://127.0.0.1:${port}`,
+        url: `redis://127.0.0.1:${at}`,
         prefix: "test:",
         node,
         seal,
@@ -236,7 +224,7 @@ describe("a store that is emptied while a gateway reads it", () => {
       proxy.beforeSending = (bytes) => {
         if (!bytes.includes("MGET")) return undefined;
         proxy.beforeSending = undefined;
-        return atServer(redis, "FLUSHALL").then(() => emptied.resolve());
+        return redis.send("FLUSHALL").then(() => emptied.resolve());
       };
       await emptied.promise;
       await eventually(() => expect(known.length).toBeGreaterThan(2));
@@ -270,7 +258,7 @@ describe("a store that fails over", () => {
     );
     const resumed = async () => (await post(`${pair.one.origin}/web/mcp`, call, ended.headers)).status;
     await eventually(async () => expect(await resumed()).toBe(404));
-    await eventually(async () => expect(await atServer(store.replica, "EXISTS", "hg:nodes")).toBe(1));
+    await eventually(async () => expect(await store.replica.send("EXISTS", "hg:nodes")).toBe(1));
     for (const { origin } of [pair.one, pair.two]) {
       expect((await post(`${origin}/web/mcp`, call, kept.headers)).status).toBe(200);
       expect((await post(`${origin}/local/mcp`, call, local.headers)).status).toBe(200);

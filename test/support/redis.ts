@@ -3,6 +3,9 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+
+import { createClient } from "@redis/client";
+
 import { freePort } from "./free-port.ts";
 
 /** A real Redis server of its own, on a free port. */
@@ -17,6 +20,8 @@ export interface RedisServer extends AsyncDisposable {
   /** Stops the process (SIGSTOP): connections stay open, and nothing answers. */
   readonly freeze: () => void;
   readonly thaw: () => void;
+  /** Runs a command, as an operator would. */
+  readonly send: (...command: string[]) => Promise<unknown>;
 }
 
 /** Debian's servers: Redis, and Valkey on machines that have it. */
@@ -60,11 +65,24 @@ export async function startRedis({
 
   await start();
   const url = `redis://127.0.0.1:${port}`;
+
+  async function send(...command: string[]): Promise<unknown> {
+    const client = createClient({ url });
+    client.on("error", () => {});
+    await client.connect();
+    try {
+      return await client.sendCommand(command);
+    } finally {
+      client.destroy();
+    }
+  }
+
   return {
     url,
     state: { redis: { url } },
     stop,
     start,
+    send,
     freeze: () => void child?.kill("SIGSTOP"),
     thaw: () => void child?.kill("SIGCONT"),
     [Symbol.asyncDispose]: async () => {

@@ -1,4 +1,3 @@
-import { createClient } from "@redis/client";
 import pg from "pg";
 
 import { startPostgres } from "./postgres.ts";
@@ -40,34 +39,23 @@ async function startRedisServer(): Promise<StoreServer> {
   const server = await startRedis();
   let stores = 0;
 
-  async function send(...command: string[]): Promise<unknown> {
-    const client = createClient({ url: server.url });
-    client.on("error", () => {});
-    await client.connect();
-    try {
-      return await client.sendCommand(command);
-    } finally {
-      client.destroy();
-    }
-  }
-
   return {
     stop: server.stop,
     start: server.start,
     target: Number(new URL(server.url).port),
     createStore: async () => {
       const prefix = `test-${stores++}:`;
-      const keys = async (of: string): Promise<string[]> => (await send("KEYS", `${prefix}${of}:*`)) as string[];
+      const keys = async (of: string): Promise<string[]> => (await server.send("KEYS", `${prefix}${of}:*`)) as string[];
       return {
         state: { redis: { url: server.url, prefix } },
         stateVia: (port) => ({ redis: { url: `redis://127.0.0.1:${port}`, prefix } }),
-        gateways: async () => Number(await send("SCARD", `${prefix}nodes`)),
+        gateways: async () => Number(await server.send("SCARD", `${prefix}nodes`)),
         lease: async () => {
           const held = await keys("lease");
-          return { end: async () => void (await send("DEL", ...held)) };
+          return { end: async () => void (await server.send("DEL", ...held)) };
         },
         ended: async () => (await keys("ended")).length,
-        empty: async () => void (await send("FLUSHALL")),
+        empty: async () => void (await server.send("FLUSHALL")),
       };
     },
     [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),

@@ -23,6 +23,17 @@ describe("ended sessions in a folder", () => {
     later.close();
   });
 
+  it("are dropped from the list when there are too many, which is told; then those as old count as ended, too", () => {
+    const dropped: number[] = [];
+    const list = openEndedSessions(undefined, () => 5, { max: 10, onDropped: (until) => dropped.push(until) });
+    for (let openedAt = 1; openedAt <= 11; openedAt++)
+      list.add({ id: `s${openedAt}`, owner: "ann", openedAt, expiresAt: 100 });
+    expect(dropped).toEqual([6]);
+    expect([list.isListed("s1"), list.isListed("s11"), list.isListed("open")]).toEqual([false, true, false]);
+    expect([1, 6, 7].map((openedAt) => list.has({ id: "open", owner: "ann", openedAt }))).toEqual([true, true, false]);
+    list.close();
+  });
+
   it("are private", () => {
     expect(statSync(join(folder, "sessions.sqlite")).mode & 0o077).toBe(0);
   });
@@ -30,7 +41,7 @@ describe("ended sessions in a folder", () => {
 
 describe("more ended sessions than are remembered", () => {
   it.each(["ann", "console"])("make those of their owner count as ended, and nobody else's: %s", (owner) => {
-    const list = openEndedSessions(undefined, () => 0, 100);
+    const list = openEndedSessions(undefined, () => 0, { max: 100 });
     list.add({ id: "bob's", owner: "bob", openedAt: 5, expiresAt: 1e6 });
     for (let turn = 10; turn < 1000; turn++) {
       const id = `${owner} ${turn}`;
@@ -48,7 +59,7 @@ describe("more ended sessions than are remembered", () => {
   });
 
   it("count all as ended where everybody has few", () => {
-    const list = openEndedSessions(undefined, () => 0, 1000);
+    const list = openEndedSessions(undefined, () => 0, { max: 1000 });
     for (let turn = 0; turn < 3000; turn++)
       list.add({ id: `session ${turn}`, owner: `caller ${turn}`, openedAt: turn, expiresAt: 1e6 });
     for (let turn = 0; turn < 3000; turn++)

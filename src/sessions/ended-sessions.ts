@@ -18,6 +18,8 @@ export interface EndedRecord {
 export interface EndedSessions {
   add(session: EndedRecord): void;
   has(session: Pick<EndedRecord, "id" | "owner" | "openedAt">): MaybePromise<boolean>;
+  /** Whether a session is on the list itself; others count as ended if they are as old as those that had to be dropped. */
+  isListed(id: string): MaybePromise<boolean>;
   close(): void;
 }
 
@@ -28,10 +30,17 @@ const everybody = "";
 
 /**
  * Opens the list, in a folder or in memory. It is bounded: beyond that, the sessions opened first are dropped from it, and
- * from then on every session as old as those counts as ended. Both concern the owner of the most entries only, so that
- * nobody ends the sessions of others. Several processes may use one folder.
+ * from then on every session as old as those counts as ended, which is told with the wall time. Both concern the owner of the
+ * most entries only, so that nobody ends the sessions of others. Several processes may use one folder.
  */
-export function openEndedSessions(folder: string | undefined, wall: () => number, max = maxEnded): EndedSessions {
+export function openEndedSessions(
+  folder: string | undefined,
+  wall: () => number,
+  {
+    max = maxEnded,
+    onDropped = () => {},
+  }: { readonly max?: number; readonly onDropped?: (openedUntil: number) => void } = {},
+): EndedSessions {
   const database = openDatabase(folder === undefined ? ":memory:" : join(folder, "sessions.sqlite"));
   database.exec(`
     PRAGMA busy_timeout = 2000;
@@ -64,6 +73,7 @@ export function openEndedSessions(folder: string | undefined, wall: () => number
     `SELECT EXISTS (SELECT 1 FROM ended_session WHERE id = ?1)
        OR EXISTS (SELECT 1 FROM floor_of WHERE owner IN ('', ?2) AND opened_at >= ?3) AS found`,
   );
+  const findListed = database.prepare("SELECT EXISTS (SELECT 1 FROM ended_session WHERE id = ?) AS found");
   let kept = Number(count.get()?.["count"]);
 
   /** Drops half of what the largest owner has at a time, so that it is rarely done. */
@@ -80,6 +90,7 @@ export function openEndedSessions(folder: string | undefined, wall: () => number
     raiseFloor.run(owner, newestDropped);
     dropOld.run(owner, newestDropped);
     kept = Number(count.get()?.["count"]);
+    onDropped(newestDropped);
   }
 
   return {
@@ -89,6 +100,7 @@ export function openEndedSessions(folder: string | undefined, wall: () => number
       kept++;
     },
     has: ({ id, owner, openedAt }) => find.get(id, owner, Math.floor(openedAt))?.["found"] === 1,
+    isListed: (id) => findListed.get(id)?.["found"] === 1,
     close: () => {
       database.close();
     },

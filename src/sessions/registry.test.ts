@@ -3,7 +3,7 @@ import { createFakeTime } from "../../test/support/fake-time.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { GatewayError } from "../errors.ts";
 import { createProcessSeals, createSeals } from "../lib/keys/sealing.ts";
-import { openEndedSessions } from "./ended-sessions.ts";
+import { type EndedSessions, openEndedSessions } from "./ended-sessions.ts";
 import { createSessionRegistry } from "./registry.ts";
 import type { SessionLimits } from "./registry.ts";
 
@@ -28,7 +28,12 @@ function registry(limits: Partial<SessionLimits> = {}, process = newMachine()) {
 /** What processes on one machine share. */
 function newMachine(max?: number) {
   const time = createFakeTime();
-  return { time, seals: createProcessSeals(), ended: openEndedSessions(undefined, time.clock.wall, max), ids: 0 };
+  return {
+    time,
+    seals: createProcessSeals(),
+    ended: openEndedSessions(undefined, time.clock.wall, max === undefined ? {} : { max }),
+    ids: 0,
+  };
 }
 
 describe("session registry", () => {
@@ -111,6 +116,20 @@ describe("session registry", () => {
   });
 });
 
+/** A machine that forgets what has ended as soon as it may, as a store of several gateways does. */
+function forgetfulMachine() {
+  const machine = newMachine();
+  const until = new Map<string, number>();
+  const isListed = (id: string): boolean => (until.get(id) ?? 0) > machine.time.clock.wall();
+  const ended: EndedSessions = {
+    add: ({ id, expiresAt }) => void until.set(id, expiresAt),
+    has: ({ id }) => isListed(id),
+    isListed,
+    close: () => {},
+  };
+  return { ...machine, ended };
+}
+
 describe("a session in another process", () => {
   const handshake = { protocolVersion: "2025-11-25", capabilities: '{"roots":{}}', clientInfo: '{"name":"c"}' };
 
@@ -172,6 +191,32 @@ describe("a session in another process", () => {
     await machine.time.advance(20_000);
     expect(late.size).toBe(0);
     expect(another().restore(id, "files", alice)).toBeUndefined();
+  });
+
+  it.each([1, 10, 1000])(
+    "stays as it was if the age limit is %s times as long later: ended, or with its own age",
+    async (factor) => {
+      const { machine, id, sessions } = opened(forgetfulMachine(), { idleMs: 1e9 });
+      const { session: ended, id: endedId } = opened(machine, { idleMs: 1e9 });
+      ended.end("the client ended it");
+      const { sessions: later } = registry({ idleMs: 1e9, ageMs: 600_000 * factor }, machine);
+      expect(later.restore(id, "files", alice)).toBeDefined();
+      for (let time = 0; time < 1_600_000; time += 50_000) {
+        await machine.time.advance(50_000);
+        expect(later.restore(endedId, "files", alice)).toBeUndefined();
+      }
+      expect(later.restore(id, "files", alice)).toBeUndefined();
+      expect([sessions.size, later.size]).toEqual([0, 0]);
+    },
+  );
+
+  it("stays ended for a gateway whose clock is late", async () => {
+    const { machine, session, id } = opened(forgetfulMachine(), { idleMs: 1e9 });
+    session.end("the client ended it");
+    await machine.time.advance(610_000);
+    const { clock } = machine.time;
+    const slow = { ...machine, time: { ...machine.time, clock: { ...clock, wall: () => clock.wall() - 50_000 } } };
+    expect(registry({ idleMs: 1e9 }, slow).sessions.restore(id, "files", alice)).toBeUndefined();
   });
 
   it("takes a place like any other", () => {

@@ -93,6 +93,8 @@ export interface SessionRegistry {
 
 /** An expired session ends this much late at most. */
 const sweepMs = 10_000;
+/** How much longer an end is remembered than its id opens here: the clock of another gateway may be late. */
+const skewMs = 60_000;
 /** Characters at the end of a sealed id: the authentication tag and a part of the content. */
 const tailLength = 32;
 /** Of a client whose session has no upstream yet. */
@@ -127,7 +129,8 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   function sweep(): void {
     const now = clock.now();
     for (const session of sessions.values()) {
-      if (now - session.openedAt >= limits.ageMs) session.end("the session has reached its age limit", "age");
+      if (now - session.openedAt >= Math.min(limits.ageMs, session.maxAgeMs))
+        session.end("the session has reached its age limit", "age");
       else if (isIdle(session, options)) endUnused.idle(session);
     }
     stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery(limits), sweep);
@@ -150,9 +153,9 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   const endUnused = createUnusedEnds(options, remember);
   const wallOf = (time: number): number => clock.wall() - (clock.now() - time);
 
-  function remember({ id, openedAt, principal }: Session): void {
+  function remember({ id, openedAt, maxAgeMs, principal }: Session): void {
     const opened = wallOf(openedAt);
-    ended.add({ id, owner: principal.id, openedAt: opened, expiresAt: opened + limits.ageMs });
+    ended.add({ id, owner: principal.id, openedAt: opened, expiresAt: opened + maxAgeMs + skewMs });
   }
 
   function revive(sealedId: string, record: SessionRecord, route: string, principal: Principal): RestoredSession {
@@ -160,7 +163,8 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     // Another request has brought it back meanwhile.
     if (known !== undefined) return { session: known, record, isNew: false };
     makeRoom(limitKeyOf(principal));
-    const session = new Session(record.id, route, principal, clock.now() - (clock.wall() - record.openedAt));
+    const { id, openedAt, expiresAt } = record;
+    const session = new Session(id, route, principal, clock.now() - (clock.wall() - openedAt), expiresAt - openedAt);
     session.touch(clock.now());
     session.state = "active";
     session.revision = record.revision;
@@ -176,19 +180,18 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
 
   function read(sealedId: string, route: string, { id: owner }: Principal): OwnedRecord | undefined {
     const record = openSessionId(seal, sealedId, route, owner);
-    return record === undefined || clock.wall() - record.openedAt >= limits.ageMs ? undefined : { ...record, owner };
+    return record === undefined || clock.wall() >= expiryOf(record, limits) ? undefined : { ...record, owner };
   }
 
   return {
     limits,
     open: (route, principal) => {
       makeRoom(limitKeyOf(principal));
-      return add(new Session(newId(), route, principal, clock.now()));
+      return add(new Session(newId(), route, principal, clock.now(), limits.ageMs));
     },
     sealId: (session) => {
-      const { id, openedAt, revision, handshake = noHandshake, lists, route, principal } = session;
-      const record = { id, openedBy: node, openedAt: Math.round(wallOf(openedAt)), revision, handshake, lists };
-      const sealedId = sealSessionId(seal, { ...record, upstream: session.readUpstream() }, route, principal.id);
+      const { route, principal } = session;
+      const sealedId = sealSessionId(seal, recordOf(session, node, wallOf(session.openedAt)), route, principal.id);
       session.sealedId = sealedId;
       session.survivesRestart = isDurable;
       bySealedId.set(tailOf(sealedId), session);
@@ -229,6 +232,16 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       for (const session of sessions.values()) session.end(reason, "shutdown");
     },
   };
+}
+
+function recordOf(session: Session, openedBy: string, openedAt: number): SessionRecord {
+  const { id, maxAgeMs, revision, handshake = noHandshake, lists } = session;
+  const times = { openedAt: Math.round(openedAt), expiresAt: Math.round(openedAt + maxAgeMs) };
+  return { id, openedBy, ...times, revision, handshake, lists, upstream: session.readUpstream() };
+}
+
+function expiryOf({ openedAt, expiresAt }: SessionRecord, { ageMs }: SessionLimits): number {
+  return Math.min(expiresAt, openedAt + ageMs);
 }
 
 function sweepEvery({ idleMs, ageMs }: SessionLimits): number {

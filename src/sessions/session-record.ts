@@ -31,6 +31,8 @@ export interface SessionRecord {
   readonly openedBy: string;
   /** Wall time in milliseconds. */
   readonly openedAt: number;
+  /** Wall time; a longer `sessions.maxAge` later does not let it live longer. */
+  readonly expiresAt: number;
   /** Undefined if the id had to be sent before the server had answered. */
   readonly revision: Revision | undefined;
   readonly handshake: ClientHandshake;
@@ -50,7 +52,7 @@ const maxNameLength = 128;
  * people find a client's session in logs and recordings.
  */
 export function sealSessionId(seal: Seal, record: SessionRecord, route: string, principal: string): string {
-  const { id, openedBy, openedAt, revision, handshake, lists, upstream } = record;
+  const { id, openedBy, openedAt, expiresAt, revision, handshake, lists, upstream } = record;
   const { protocolVersion, capabilities, clientInfo } = handshake;
   const carried = upstream !== undefined && upstream.id.length <= maxUpstreamIdLength ? upstream : undefined;
   const flags = announcedLists.reduce((bits, list, index) => bits | (lists.includes(list) ? 1 << index : 0), 0);
@@ -64,6 +66,7 @@ export function sealSessionId(seal: Seal, record: SessionRecord, route: string, 
     flags,
     carried?.id ?? "",
     carried?.at ?? "",
+    expiresAt,
   ];
   return `${id}.${seal.seal(Buffer.from(JSON.stringify(content)), contextOf(id, route, principal))}`;
 }
@@ -78,6 +81,7 @@ type Content = readonly [
   lists: number,
   upstreamId: string,
   upstreamAt: string,
+  expiresAt: number,
 ];
 
 /** The record in a session id; undefined if it was not sealed here for this route and principal. */
@@ -87,13 +91,24 @@ export function openSessionId(seal: Seal, text: string, route: string, principal
   const bytes = seal.open(text.slice(dot + 1), contextOf(id, route, principal));
   if (bytes === undefined) return undefined;
   // The seal proves that sealSessionId wrote it, in this format.
-  const [openedBy, openedAt, revision, protocolVersion, capabilities, clientInfo, flags, upstreamId, upstreamAt] =
-    JSON.parse(bytes.toString()) as Content;
+  const [
+    openedBy,
+    openedAt,
+    revision,
+    protocolVersion,
+    capabilities,
+    clientInfo,
+    flags,
+    upstreamId,
+    upstreamAt,
+    expiresAt,
+  ] = JSON.parse(bytes.toString()) as Content;
   const parsed = parseRevision(revision);
   return {
     id,
     openedBy,
     openedAt,
+    expiresAt,
     revision: parsed.ok ? parsed.revision : undefined,
     handshake: { protocolVersion, capabilities, clientInfo },
     lists: announcedLists.filter((_list, index) => (flags & (1 << index)) !== 0),

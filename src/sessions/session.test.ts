@@ -4,7 +4,7 @@ import { principalNamed } from "../../test/support/principals.ts";
 import { resultMessage } from "../core/reply.ts";
 import { Session } from "./session.ts";
 
-const open = (): Session => new Session("ours", "files", principalNamed("alice"), 0);
+const open = (): Session => new Session("ours", "files", principalNamed("alice"), 0, 1000);
 
 describe("session", () => {
   it("[SC-046] keeps its own id and the upstream's apart, with an explicit mapping", () => {
@@ -46,7 +46,7 @@ describe("session", () => {
 
   it("keeps the credentials of its principal that hold for longest, and nobody else's", () => {
     const brief = principalNamed("alice", { expiresAt: 1 });
-    const session = new Session("s", "r", brief, 0);
+    const session = new Session("s", "r", brief, 0, 1000);
     const long = principalNamed("alice", { expiresAt: 2 });
     session.renew(long);
     session.renew(brief);

@@ -44,6 +44,8 @@ export class Session implements SessionContext {
   clientName: string | undefined;
   #principal: Principal;
   readonly openedAt: number;
+  /** How long it may live, as configured when it was opened; a shorter age that is configured later counts, too. */
+  readonly maxAgeMs: number;
   state: SessionState = "initializing";
   /** Agreed in the handshake. */
   revision: Revision | undefined;
@@ -73,12 +75,13 @@ export class Session implements SessionContext {
   #toldLost: BoundedMap<string, true> | undefined;
   readonly #onEnd = new Set<(reason: string, ending: SessionEndCause) => void>();
 
-  constructor(id: string, route: string, principal: Principal, now: number) {
+  constructor(id: string, route: string, principal: Principal, now: number, maxAgeMs: number) {
     this.id = id;
     this.label = id.slice(0, sessionLabelLength);
     this.route = route;
     this.#principal = principal;
     this.openedAt = now;
+    this.maxAgeMs = maxAgeMs;
     this.lastActiveAt = now;
   }
 
@@ -154,7 +157,9 @@ export class Session implements SessionContext {
 /** The `sessions` part of the configuration. */
 export const sessionsConfig = z.strictObject({
   idleTimeout: durationField("1h").describe("End a session after this time without a message or an open stream."),
-  maxAge: durationField("24h").describe("End a session after this time."),
+  maxAge: durationField("24h").describe(
+    "End a session after this time. A longer time counts for sessions opened from then on.",
+  ),
 });
 
 /** The `limits.eventStore` part of the configuration. */

@@ -58,7 +58,7 @@ function bench(limits: Partial<LinkLimits> = {}) {
     },
     modern: (who: string, set = "") => links.for(by(who, { experimental: { [set]: {} } }), undefined),
     session: (who: string, id: string) => {
-      const session = new Session(id, "test", { ...anonymous, id: who }, time.clock.now());
+      const session = new Session(id, "test", { ...anonymous, id: who }, time.clock.now(), 1e9);
       links.for(by(who), session);
       return session;
     },

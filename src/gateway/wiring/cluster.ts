@@ -80,7 +80,7 @@ const noPeers: ReadonlyMap<string, Peer> = new Map();
 
 /** Prepares what is shared, as configured; nothing is connected before `start`. */
 export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster {
-  const { state, cluster, sessions } = config;
+  const { state, cluster } = config;
   const { node, log, clock } = deps;
   const { redis, postgres, required, timeout: commandMs } = state;
   const local = deps.worker?.store;
@@ -88,10 +88,10 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
   let agent: HttpAgent | undefined;
-  const shared = { node, maxAgeMs: sessions.maxAge, store: () => store };
-  const endings = createSharedEndings(deps.ended, { ...shared, log, wall: clock.wall });
-  const owners = createSessionOwners(shared);
   const digest = createConfigDigest(config);
+  const shared = { node, maxAgeMs: digest.sessionAge, store: () => store };
+  const endings = createSharedEndings(deps.ended, { ...shared, keepsEnds: local === undefined, log, wall: clock.wall });
+  const owners = createSessionOwners(shared);
   const others = createConfigComparison(log);
 
   /** If the store is unavailable again, this is repeated when it is back. */

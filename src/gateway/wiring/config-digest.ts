@@ -10,6 +10,8 @@ import type { Logger } from "../../telemetry/log.ts";
 export interface ConfigDigest {
   /** Another configuration is in use. */
   readonly follow: (config: Config) => void;
+  /** The age limit of sessions as of now. */
+  readonly sessionAge: () => number;
   /** The digest as of now: approved definitions change without a reload. */
   readonly read: () => string;
 }
@@ -28,6 +30,7 @@ export function createConfigDigest(first: Config): ConfigDigest {
       config = next;
       text = undefined;
     },
+    sessionAge: () => config.sessions.maxAge,
     read: () => {
       const { routes, auth, interceptors, limits, sessions, drift, cluster, state } = config;
       const changedAt = drift && statSync(drift.lock, { throwIfNoEntry: false })?.mtimeMs;

@@ -27,7 +27,11 @@ function bench() {
       return candidate;
     },
   };
-  const owners = createSessionOwners({ node: "own", maxAgeMs: 1000, store: () => store as unknown as SharedStore });
+  const owners = createSessionOwners({
+    node: "own",
+    maxAgeMs: () => 1000,
+    store: () => store as unknown as SharedStore,
+  });
   return {
     claims,
     claimed,

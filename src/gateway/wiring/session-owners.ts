@@ -6,7 +6,8 @@ import type { ClusterMember } from "../context.ts";
 
 export interface SessionOwnersDeps {
   readonly node: string;
-  readonly maxAgeMs: number;
+  /** How long a session may live; a reload changes it. */
+  readonly maxAgeMs: () => number;
   /** Undefined before the start. */
   readonly store: () => SharedStore | undefined;
 }
@@ -41,7 +42,7 @@ export function createSessionOwners({ node, maxAgeMs, store }: SessionOwnersDeps
     const shared = store();
     try {
       if (shared === undefined) throw new GatewayError("store_failed", "the shared store is not connected");
-      const owner = await shared.claim(id, { ...claim, ttlMs: maxAgeMs });
+      const owner = await shared.claim(id, { ...claim, ttlMs: maxAgeMs() });
       const since = sinceOf(owner);
       if (since !== undefined) known.set(id, { node: owner, since });
       return owner;
@@ -81,6 +82,6 @@ export function createSessionOwners({ node, maxAgeMs, store }: SessionOwnersDeps
 export function createServerOwners(
   deps: Pick<SessionOwnersDeps, "node" | "store">,
 ): NonNullable<ClusterMember["serverOwner"]> {
-  const { ownerOf } = createSessionOwners({ ...deps, maxAgeMs: Number.POSITIVE_INFINITY });
+  const { ownerOf } = createSessionOwners({ ...deps, maxAgeMs: () => Number.POSITIVE_INFINITY });
   return (server) => ownerOf({ id: `server ${server}`, openedBy: "", openedAt: 0 });
 }

@@ -24,10 +24,17 @@ const chunk = 500;
 /** How many ended sessions are kept for a store that is unavailable or loses them; beyond, they end when they are idle. */
 const maxKept = 100_000;
 
+export interface SharedEndingsDeps extends SessionOwnersDeps {
+  /** Whether the store keeps every end until its time; otherwise only a number of them. */
+  readonly keepsEnds: boolean;
+  readonly log: Logger;
+  readonly wall: () => number;
+}
+
 /** Shares the ends of sessions through a store, which is undefined before the start. */
 export function createSharedEndings(
   own: EndedSessions,
-  { node, maxAgeMs, store, log, wall }: SessionOwnersDeps & { readonly log: Logger; readonly wall: () => number },
+  { node, maxAgeMs, store, keepsEnds, log, wall }: SharedEndingsDeps,
 ): SharedEndings {
   /** Sessions whose end came from another gateway, so that it need not be published. */
   const told = new Set<string>();
@@ -57,16 +64,19 @@ export function createSharedEndings(
       },
       has: async (session) => {
         const shared = store();
-        if ((await own.has(session)) || shared === undefined) return own.has(session);
+        if (shared === undefined) return own.has(session);
+        if (await own.isListed(session.id)) return true;
         try {
           const [isOver = false] = await shared.hasEnded([session.id]);
-          return isOver;
+          return isOver || (!keepsEnds && (await own.has(session)));
         } catch (error) {
+          if (await own.has(session)) return true;
           const reason = GatewayError.from(error).message;
           log.warn({ reason }, "cannot check whether a session has ended elsewhere; it continues");
           return false;
         }
       },
+      isListed: (id) => own.isListed(id),
       close: () => {
         own.close();
       },
@@ -74,7 +84,7 @@ export function createSharedEndings(
     sharing: {
       joined: ({ id, openedBy }) => {
         store()
-          ?.join(id, [node, openedBy], maxAgeMs)
+          ?.join(id, [node, openedBy], maxAgeMs())
           .catch((error: unknown) => {
             const reason = GatewayError.from(error).message;
             log.warn({ reason }, "other gateways may end a session as idle although it is used here");

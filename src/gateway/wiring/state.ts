@@ -61,7 +61,14 @@ function sealsIn(folder: string | undefined, log: Logger): Seals | undefined {
 function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kept | undefined {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const ended = openEndedSessions(folder, wall);
+    const onDropped = (openedUntil: number): void => {
+      const time = new Date(openedUntil).toISOString();
+      log.warn(
+        { time },
+        "too many ended sessions to remember; a restart also ends sessions of the same caller opened before this time",
+      );
+    };
+    const ended = openEndedSessions(folder, wall, { onDropped });
     const taskOwners = openTaskOwnerStore(folder, wall);
     const journal = openStreamJournal(folder, node, wall);
     return outliving({ ended, journal, taskOwners }, openEndedSessions(undefined, wall), (error) => {
@@ -105,20 +112,22 @@ function outliving(
     }
   }
 
+  function read<Answer>(ask: () => Answer): Answer {
+    try {
+      return ask();
+    } catch (error) {
+      // It may have ended.
+      throw new GatewayError("store_failed", "the state folder cannot be read", { cause: error });
+    }
+  }
+
   return {
     ended: {
       add: (session) => {
         if (!attempt(() => ended.add(session))) memory.add(session);
       },
-      has: (session) => {
-        if (memory.has(session) === true) return true;
-        try {
-          return ended.has(session);
-        } catch (error) {
-          // It may have ended.
-          throw new GatewayError("store_failed", "the state folder cannot be read", { cause: error });
-        }
-      },
+      has: (session) => memory.has(session) === true || read(() => ended.has(session)),
+      isListed: (id) => memory.isListed(id) === true || read(() => ended.isListed(id)),
       close: () => {
         attempt(() => ended.close());
         memory.close();

@@ -85,7 +85,7 @@ interface SessionContent extends BrowserSession {
 export interface SignInDeps {
   readonly clock: Pick<Clock, "wall">;
   readonly setTimer: SetTimer;
-  readonly ended: EndedSessions;
+  readonly ended: Pick<EndedSessions, "add" | "has">;
   /** The configured roles as text: rights are in the cookie, so a session ends when they change. */
   readonly roles: string;
 }

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { describe, expect, it } from "vitest";
 
-import { createAccessControl } from "./access.ts";
+import { localConfig } from "../../../test/support/local-gateway.ts";
+import { accessRulesOf, adminAccessRulesOf, createAccessControl } from "./access.ts";
 
 const rules = { isLoopback: true, allowedHosts: ["gate.example"], allowedOrigins: ["https://caller.example"] };
 const access = createAccessControl(rules, ["https://reader.example"]);
@@ -42,6 +43,21 @@ describe("access control", () => {
   ])("decides about Host %s with Origin %s", (host, origin, isAllowed) => {
     expect(access.problem(host, origin) === undefined).toBe(isAllowed);
   });
+
+  it.each(["127.0.0.1", "127.0.0.2", "::1", "gate.localhost"])(
+    "takes %s as its own name where it listens there",
+    (host) => {
+      const config = localConfig({ upstream: { demo: true }, listen: { host }, admin: { host } });
+      const sent = host.includes(":") ? `[${host}]` : host;
+      for (const own of [accessRulesOf(config), adminAccessRulesOf(config)]) {
+        const control = createAccessControl(own, []);
+        expect([control.problem(`${sent}:8484`, undefined), control.problem("evil.example", undefined)?.code]).toEqual([
+          undefined,
+          "host_not_allowed",
+        ]);
+      }
+    },
+  );
 
   it("answers preflights of pages that may read, and no others", () => {
     expect(preflight("https://reader.example")).toMatchObject({

@@ -21,7 +21,11 @@ export function accessRulesOf({ listen }: Config): AccessRules {
   const url = listen.publicUrl === undefined ? undefined : new URL(listen.publicUrl);
   return {
     isLoopback: listen.unixSocket !== undefined || isOnLoopback,
-    allowedHosts: [...listen.allowedHosts, ...(url !== undefined && isOnLoopback ? [url.host] : [])],
+    // Its own address may be one of the others of this machine, such as 127.0.0.2.
+    allowedHosts: [
+      ...listen.allowedHosts,
+      ...(isOnLoopback ? [listen.host, ...(url === undefined ? [] : [url.host])] : []),
+    ],
     allowedOrigins: [...listen.allowedOrigins, ...(url === undefined ? [] : [url.origin])],
   };
 }
@@ -32,7 +36,7 @@ export function adminAccessRulesOf({ listen, admin }: Config): AccessRules {
   const url = admin === false || admin.publicUrl === undefined ? undefined : new URL(admin.publicUrl);
   return {
     isLoopback: isOnLoopback,
-    allowedHosts: isOnLoopback ? [...listen.allowedHosts, ...(url === undefined ? [] : [url.host])] : [],
+    allowedHosts: isOnLoopback ? [...listen.allowedHosts, admin.host, ...(url === undefined ? [] : [url.host])] : [],
     allowedOrigins: url === undefined ? [] : [url.origin],
   };
 }

@@ -16,6 +16,7 @@ interface Part {
 const parts: readonly Part[] = [
   { name: "PostgreSQL", package: "postgresql", marks: ["/usr/lib/postgresql/*/bin/postgres"] },
   { name: "nginx", package: "nginx-light", marks: ["/usr/sbin/nginx"] },
+  { name: "Caddy", package: "caddy", marks: ["/usr/bin/caddy"] },
   { name: "Redis", package: "redis-server", marks: ["/usr/bin/redis-server"] },
   { name: "LuaJIT", package: "luajit", marks: ["/usr/bin/luajit"] },
   { name: "zsh", package: "zsh", marks: ["/usr/bin/zsh", "/bin/zsh"] },

@@ -6,8 +6,10 @@ import { resolve } from "node:path";
 import { expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
+import { startCaddy } from "../support/caddy.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture } from "../support/fixture.ts";
+import { freePort } from "../support/free-port.ts";
 import { openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
@@ -15,10 +17,11 @@ import { startNginxWith } from "../support/nginx.ts";
 import { post, type RawAnswer } from "../support/raw-http.ts";
 import { startRedis } from "../support/redis.ts";
 import { replicaConfig } from "../support/replica-config.ts";
-import { startRestartable } from "../support/restartable-gateway.ts";
+import { type RestartableGateway, startRestartable } from "../support/restartable-gateway.ts";
 import { startRoundRobin } from "../support/round-robin.ts";
 
 const nginxExample = resolve(import.meta.dirname, "../../examples/deploy/gateway/nginx.conf");
+const caddyExample = resolve(import.meta.dirname, "../../examples/deploy/gateway/Caddyfile");
 const pidServer = resolve(import.meta.dirname, "../fixtures/stdio/pid.mjs");
 const sessionsEach = 3;
 
@@ -129,30 +132,79 @@ it("fails no call behind nginx as the example configures it, which knows of no r
       .replaceAll("two:8484", new URL(two.origin).host)
       .replace("listen 8080", `listen 127.0.0.1:${port}`),
   );
-  const failures: string[] = [];
-  const load = { isOver: false, answered: 0 };
-  const keepCalling = async (call: () => Promise<RawAnswer>): Promise<void> => {
-    while (!load.isOver) {
-      const { status, text } = await call();
-      if (status !== 200 || !text.includes('"result"')) failures.push(`${status} ${text}`);
-      load.answered++;
-    }
-  };
-  const modern = modernRequest(1, "tools/call", { name: "add", arguments: { a: 1, b: 2 } });
-  const calling = [keepCalling(() => postModern(`${nginx.origin}/modern/mcp`, modern))];
-  for (let count = 0; count < sessionsEach; count++) {
-    const session = await openSession(`${nginx.origin}/web/mcp`);
-    calling.push(keepCalling(() => session.post(toolCall(1, "quick"))));
-  }
+  const load = await startLoad(nginx.origin);
   for (const gateway of [one, two]) {
     // Without a pause: nginx has just found the first one gone when the second one goes.
     await gateway.restart("SIGTERM");
-    const answered = load.answered;
-    await eventually(() => expect(load.answered).toBeGreaterThan(answered + 20));
+    await load.more(20);
   }
-  load.isOver = true;
-  await Promise.all(calling);
+  const failures = await load.stop();
   if (failures.length > 0) failures.push(nginx.output());
   expect(failures).toEqual([]);
   expect(web.sessions).toHaveLength(sessionsEach);
 });
+
+it("fails no call behind Caddy as the example configures it, which asks for readiness", async () => {
+  await using redis = await startRedis();
+  await using web = await legacyUpstream((call, { id }) => call.reply(textResult(id, "done")));
+  const routes = { web: { upstream: { url: web.url } }, modern: { upstream: { demo: true as const } } };
+  // The example knows one port for all health checks, so each gateway has an address of its own.
+  const adminPort = await freePort();
+  const base = { ...replicaConfig(redis.state, { routes }), shutdown: { grace: "1m", readinessDelay: "10s" } };
+  const configOf = (host: string): ConfigInput => ({ ...base, listen: { host }, admin: { host, port: adminPort } });
+  await using one = await startRestartable(configOf("127.0.0.2"));
+  await using two = await startRestartable(configOf("127.0.0.3"));
+  await using caddy = await startCaddy((port) =>
+    readFileSync(caddyExample, "utf8")
+      .replace("mcp.example.com", `http://127.0.0.1:${port}`)
+      .replace("one:8484", new URL(one.origin).host)
+      .replace("two:8484", new URL(two.origin).host)
+      .replace("health_port 8485", `health_port ${adminPort}`),
+  );
+  const timesUp = (gateway: RestartableGateway): number =>
+    caddy.output().match(new RegExp(`host is up.*${new URL(gateway.origin).hostname}`, "gu"))?.length ?? 0;
+  const load = await startLoad(caddy.origin);
+  for (const gateway of [one, two]) {
+    const before = timesUp(gateway);
+    await gateway.restart("SIGTERM");
+    await eventually(() => expect(timesUp(gateway)).toBeGreaterThan(before));
+    await load.more(20);
+  }
+  const failures = await load.stop();
+  if (failures.length > 0) failures.push(caddy.output());
+  expect(failures).toEqual([]);
+  expect(web.sessions).toHaveLength(sessionsEach);
+});
+
+/** Clients of both eras behind a proxy, each with one call after the other. */
+async function startLoad(origin: string) {
+  const failures: string[] = [];
+  let isOver = false;
+  let answered = 0;
+  const keepCalling = async (call: () => Promise<RawAnswer>): Promise<void> => {
+    while (!isOver) {
+      const { status, text } = await call();
+      if (status !== 200 || !text.includes('"result"')) failures.push(`${status} ${text}`);
+      answered++;
+    }
+  };
+  const modern = modernRequest(1, "tools/call", { name: "add", arguments: { a: 1, b: 2 } });
+  const calling = [keepCalling(() => postModern(`${origin}/modern/mcp`, modern))];
+  for (let count = 0; count < sessionsEach; count++) {
+    const session = await openSession(`${origin}/web/mcp`);
+    calling.push(keepCalling(() => session.post(toolCall(1, "quick"))));
+  }
+  return {
+    /** Waits for some more answers. */
+    more: async (count: number): Promise<void> => {
+      const before = answered;
+      await eventually(() => expect(answered).toBeGreaterThan(before + count));
+    },
+    /** Ends it; returns what failed. */
+    stop: async (): Promise<string[]> => {
+      isOver = true;
+      await Promise.all(calling);
+      return failures;
+    },
+  };
+}

@@ -175,6 +175,25 @@ describe.each(storeServers)("on %s", (_kind, startServer) => {
     });
   });
 
+  describe("a gateway that ends while the store is away", () => {
+    it("still tells the others which sessions have ended, if the store comes back meanwhile", async () => {
+      await using proxy = await startTcpProxy(server.target);
+      const store = await server.createStore();
+      const config = replicaConfig(store.state, { upstream: web });
+      await using other = await openGateway(config);
+      await using ending = await openGateway({ ...config, state: { ...config.state, ...store.stateVia(proxy.port) } });
+      await Promise.all([knows(ending, 1), knows(other, 1)]);
+      const [ended, kept] = [await openSession(ending.url), await openSession(ending.url)];
+      proxy.cut();
+      expect((await exchange(ending.url, { method: "DELETE", headers: ended.headers })).status).toBe(200);
+      const closed = ending.gateway.close();
+      proxy.heal();
+      await closed;
+      expect((await post(other.url, call, ended.headers)).status).toBe(404);
+      expect((await post(other.url, call, kept.headers)).status).toBe(200);
+    });
+  });
+
   describe("a store that is slow", () => {
     it("delays no call for longer than a command may take, and counts as away", async () => {
       await using proxy = await startTcpProxy(server.target);

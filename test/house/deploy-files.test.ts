@@ -173,14 +173,6 @@ describe("the files to deploy the gateway", () => {
     expect(() => execFileSync("/usr/sbin/nginx", ["-t", "-c", file, "-p", place], { stdio: "pipe" })).not.toThrow();
   });
 
-  it.skipIf(!existsSync("/usr/bin/caddy"))("have a proxy that Caddy accepts", () => {
-    const place = mkdtempSync(join(tmpdir(), "headgate-caddy-"));
-    onTestFinished(() => rmSync(place, { recursive: true }));
-    const args = ["validate", "--adapter", "caddyfile", "--config", join(folder, "Caddyfile")];
-    const options = { stdio: "pipe", env: { HOME: place, XDG_DATA_HOME: place, XDG_CONFIG_HOME: place } } as const;
-    expect(() => execFileSync("/usr/bin/caddy", args, options)).not.toThrow();
-  });
-
   it("have a proxy that hears of a restart while the gateway still listens", async () => {
     const { shutdown, admin } = await load();
     const asked = (name: string): string => new RegExp(`${name} (\\S+)`, "u").exec(read("Caddyfile"))?.[1] ?? "";

@@ -12,6 +12,7 @@ import type { SharedStore, SharedStoreOptions } from "../../cluster/shared-store
 import { readTls } from "../../lib/keys/pem.ts";
 import { nodeHttp } from "../../lib/lazy-modules.ts";
 import type { CreateBuckets } from "../../lib/token-bucket.ts";
+import { sleep } from "../../lib/timeout.ts";
 import { createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import type { EndedSessions } from "../../sessions/ended-sessions.ts";
 import type { SessionRegistry, SessionSharing } from "../../sessions/registry.ts";
@@ -20,12 +21,16 @@ import type { Logger } from "../../telemetry/log.ts";
 import type { ClusterMember, WorkerSeat } from "../context.ts";
 import { createConfigComparison, createConfigDigest } from "./config-digest.ts";
 import { createServerOwners, createSessionOwners } from "./session-owners.ts";
-import { createSharedEndings } from "./shared-endings.ts";
+import { createSharedEndings, type SharedEndings } from "./shared-endings.ts";
 import { createSharedRates } from "./shared-rates.ts";
 import { createSharedTasks } from "./shared-tasks.ts";
 
 /** What a store was told so long before a connection was lost may not have reached the server that takes over. */
 const unsureMs = 60_000;
+
+/** How often a gateway that ends tries to publish what only it knows. A connection is back within two seconds. */
+const lastAttempts = 10;
+const lastPauseMs = 500;
 
 export interface ClusterDeps {
   readonly node: string;
@@ -198,9 +203,9 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
     },
     refresh: async () => store?.refresh(),
     close: async () => {
-      // The last chance to publish what the store was too slow for.
+      // The last chance to publish what only this gateway knows.
       await tasks.whenNoted();
-      await Promise.all([follow(endings.tellMissed()), follow(tasks.tellMissed())]);
+      await follow(untilTold([endings, tasks], deps.setTimer));
       await store?.close();
       // Those that have not read yet that this gateway has gone are refused, and ask another one.
       await listener?.stop(0);
@@ -208,6 +213,20 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
       agent?.destroy();
     },
   };
+}
+
+/** Tries again for a while: the store may be restarted at the same time as this gateway. */
+async function untilTold(tellers: readonly Pick<SharedEndings, "tellMissed">[], setTimer: SetTimer): Promise<void> {
+  const tell = () => Promise.all(tellers.map(async (teller) => teller.tellMissed()));
+  for (let attempt = 1; attempt < lastAttempts; attempt++) {
+    try {
+      await tell();
+      return;
+    } catch {
+      await sleep(lastPauseMs, setTimer);
+    }
+  }
+  await tell();
 }
 
 /** With TLS, peers are known by their authority: their addresses come and go, and their certificates need not name them. */

@@ -24,7 +24,7 @@ function listed(title: string): readonly CallPathStep[] {
 /** The modules that the page names as helpers. */
 const helpers = new Set(
   [
-    ...(/^Helpers on the way that call back: (?<list>[^]*?)\n\n/mu.exec(page)?.groups?.["list"] ?? "").matchAll(
+    ...(/^These helpers call back into the path: (?<list>[^]*?)\n\n/mu.exec(page)?.groups?.["list"] ?? "").matchAll(
       /`(.*?)`/gu,
     ),
   ].map(([, file = ""]) => file),

@@ -35,31 +35,31 @@ import { createTaskOwners } from "./route/guards/task-owners.ts";
 import { openAdmin, type OpenAdmin } from "./open-admin.ts";
 import { openListeners } from "./open-listeners.ts";
 
-/** What a gateway may be given besides its configuration. */
+/** Options of a gateway besides its configuration. */
 export interface GatewayOptions {
-  /** Steps of your own for every message; for those that the configuration names, `await loadInterceptors(config)`. */
+  /** Your own interceptors for every message; to load those in a configuration, `await loadInterceptors(config)`. */
   readonly interceptors?: readonly MessageInterceptor[];
-  /** Policy providers of your own by route name, instead of configured rules. */
+  /** Your own policy providers by route name, instead of configured rules. */
   readonly policies?: Readonly<Record<string, PolicyProvider>>;
-  /** Called with every policy decision, besides log and metrics. */
+  /** Called with every policy decision, in addition to log and metrics. */
   readonly onDecision?: DecisionListener;
   readonly log?: Logger;
-  /** The environment from which child processes get the few variables that every program needs. */
+  /** The environment from which child processes inherit the few variables that every program needs. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   /** Traces every message; closed with the gateway. */
   readonly telemetry?: Telemetry | undefined;
   /** Serves the admin paths on the clients' listener. */
   readonly adminOnSamePort?: boolean;
-  /** The token that the admin API takes. Default: a random one, so that only links of this gateway sign in. */
+  /** The token that the admin API accepts. Default: a random one, so only links of this gateway sign in. */
   readonly adminToken?: string | undefined;
   /**
-   * A socket that listens already where the configuration says: a file descriptor of the process that started this one.
+   * A socket that already listens at the configured address: a file descriptor from the process that started this one.
    * @internal
    */
   readonly passedSocket?: number | undefined;
-  /** The command that starts Headgate for this user, as the console shows it; `headgate` unless told. */
+  /** The command that starts Headgate for this user, as shown in the console. Default: `headgate`. */
   readonly ownCommand?: string | undefined;
-  /** The version that the admin API names. */
+  /** The version that the admin API reports. */
   readonly version?: string;
   /** Creates the server of routes whose upstream is `demo`. */
   readonly demo?: McpServerFactory;
@@ -75,9 +75,9 @@ export interface GatewayOptions {
   readonly primary?: PrimarySeat;
 }
 
-/** What a reload brings besides the configuration. */
+/** Options of a reload besides the configuration. */
 export interface ReloadOptions extends Pick<GatewayOptions, "interceptors"> {
-  /** Leave the servers of running routes as they are, for clients that cannot connect again; the outcome lists their changes. */
+  /** Do not replace the servers of running routes, for clients that cannot reconnect; the outcome lists their changes. */
   readonly keepServers?: boolean;
 }
 

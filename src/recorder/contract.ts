@@ -196,7 +196,7 @@ export interface ExchangeRecord {
   readonly errorCode?: number;
   /** The gateway's own code of an error that it made itself. */
   readonly gatewayCode?: string;
-  /** The server behind the route, where there are several. */
+  /** The server, if the route has several. */
   readonly upstream?: string;
   /** The strongest policy effect: `deny`, then `filter`, `change`, `allow`. */
   readonly decision?: "allow" | "change" | "filter" | "deny";

@@ -9,7 +9,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 export interface AccessRules {
   /** Whether only this machine can connect; then only its own names are accepted as Host. */
   readonly isLoopback: boolean;
-  /** Hosts besides the loopback names, lower-case, with or without port; `*` for all. */
+  /** Accepted hosts besides the loopback names, in lower case, with or without port; `*` for all. */
   readonly allowedHosts: readonly string[];
   /** Origins besides loopback ones; `*` for all. */
   readonly allowedOrigins: readonly string[];
@@ -54,7 +54,7 @@ export function hostHeaderProblem({ headers, httpVersion, rawHeaders }: Incoming
   return undefined;
 }
 
-/** The path before ours where a proxy serves the gateway under one. */
+/** The path prefix under which a proxy serves the gateway. */
 export function publicPathOf({ listen }: Config): string {
   return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
 }
@@ -62,7 +62,7 @@ export function publicPathOf({ listen }: Config): string {
 /** Why a request is refused, and the setting that would allow it. */
 export interface AccessProblem {
   readonly code: "host_not_allowed" | "origin_not_allowed";
-  /** For the caller, who learns the settings and no values. */
+  /** For the caller, who sees the names of settings but no values. */
   readonly text: string;
   readonly setting: string;
 }
@@ -141,7 +141,7 @@ function lowerCaseSet(texts: readonly string[]): ReadonlySet<string> {
   return new Set(texts.map((text) => text.toLowerCase()));
 }
 
-/** Pages that this machine serves may always call. */
+/** Pages served by this machine may always call. */
 function includesOrigin(origins: ReadonlySet<string>, origin: string): boolean {
   if (origins.has("*") || origins.has(origin.toLowerCase())) return true;
   const url = URL.parse(origin);
@@ -156,7 +156,7 @@ function nameOf(host: string): string {
 /** The IP address of a request's client; undefined on a Unix socket. */
 export type ClientAddress = (request: IncomingMessage) => string | undefined;
 
-/** Creates the function that finds a client's address. `X-Forwarded-For` is believed from trusted proxies. */
+/** Creates the function that finds a client's address. `X-Forwarded-For` is trusted from trusted proxies only. */
 export function createClientAddress(trustedProxies: readonly string[]): ClientAddress {
   if (trustedProxies.length === 0) return ({ socket }) => plainAddress(socket.remoteAddress);
   const isTrusted = createTrustedNetworks(trustedProxies);

@@ -31,7 +31,7 @@ export interface OpenAuthenticator {
   readonly issuer: Issuer | undefined;
   /** Lower-case name of the header with its credentials, if there is one. */
   readonly header: string | undefined;
-  /** Its configuration; an authenticator with the same one is kept over a reload. */
+  /** Its configuration; if that is unchanged, a reload keeps the authenticator. */
   readonly madeOf: unknown;
 }
 

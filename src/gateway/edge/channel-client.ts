@@ -27,15 +27,15 @@ export interface ChannelClient {
   /** HTTP+SSE clients are legacy; on stdio the first message shows the era. */
   readonly eras: "legacy" | "both";
   readonly transport: TransportContext;
-  /** Whether a client that has closed its input may still read answers; then running requests are finished first. */
+  /** Whether a client that closed its input may still read answers. If so, running requests finish first. */
   readonly mayStillRead: boolean;
-  /** Whether the last message came after the gateway had begun to shut down. */
+  /** Whether the last message arrived after the shutdown began. */
   readonly isLate: boolean;
-  /** The session that a client goes on with which had it in another process. */
+  /** The session that a client continues here after another process served it. */
   readonly restored?: RestoredSession | undefined;
   /** Whether the client can name its session when it connects again. */
   readonly mayResume?: boolean;
-  /** Called when the client has gone and everything it started has ended. */
+  /** Called when the client has disconnected and everything it started has ended. */
   readonly onGone?: () => void;
 }
 
@@ -202,7 +202,7 @@ class ChannelConnection implements ClientConnection {
     this.#endWhenDone();
   }
 
-  /** Ends the session after the client's input is over and all requests are answered. */
+  /** Ends the session once the client has closed its input and all requests are answered. */
   #endWhenDone(): void {
     const { mayStillRead, onGone } = this.#client;
     if (!this.#isInputOver || (mayStillRead && this.#running.size > 0)) return;

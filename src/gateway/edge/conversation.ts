@@ -50,7 +50,7 @@ export interface BatchReply extends ReplyStream {
 }
 
 /**
- * A client's connection: everything in which Streamable HTTP, HTTP+SSE, stdio and in-process clients differ. Over
+ * A client's connection: everything that differs between Streamable HTTP, HTTP+SSE, stdio and in-process clients. Over
  * Streamable HTTP each POST is one; elsewhere one lasts for the whole conversation.
  */
 export interface ClientConnection {
@@ -61,11 +61,11 @@ export interface ClientConnection {
   readonly serving: ServedRevisions;
   /** The HTTP headers of the message. Undefined where the transport has none. */
   readonly header: HeaderLookup | undefined;
-  /** Whether the message came after the gateway had begun to shut down; requests are refused then. */
+  /** Whether the message arrived after the shutdown began; requests are then refused. */
   readonly isLate: boolean;
   /** The session of the message, if it belongs to one. */
   readonly session: Session | undefined;
-  /** The error for a message that needs a session and has none. */
+  /** The error for a message that needs a session but has none. */
   readonly sessionError: () => GatewayError;
   /** Whether `initialize` opens a session here; false for a POST that already names one. */
   readonly mayInitialize: boolean;
@@ -75,15 +75,15 @@ export interface ClientConnection {
   sessionRefused(session: Session): void;
   replyTo(message: Message, session: Session | undefined): ClientReply;
   replyToBatch(session: Session, requests: readonly RequestId[]): BatchReply;
-  /** Watches a running exchange, to cancel it when the client goes away. The returned function stops watching. */
+  /** Cancels a running exchange if the client disconnects. The returned function stops watching. */
   watch(exchange: Exchange): (() => void) | undefined;
   /** Cancels a running modern request. Absent on HTTP, where closing the response cancels. */
   cancel?(request: RequestId): void;
   /** Acknowledges a message that has no reply. */
   acknowledge(): void;
-  /** Hands a request over to another gateway if that has to serve it; true if it has. Absent where there are none. */
+  /** Forwards a request to another gateway if that one has to serve it; true if it did. Absent without other gateways. */
   handOver?(message: Message): Promise<boolean> | undefined;
-  /** Hands requests that came too late to a gateway that stays; true if there is one. Absent where there are none. */
+  /** Forwards requests that arrive during shutdown to a gateway that stays up; true if there is one. Absent without any. */
   handOverLate?(): Promise<boolean> | undefined;
   /** No request here waits for a response; one at another gateway may. Acknowledges it, and calls back if none does. */
   responseUnknown(report: () => void): void;
@@ -114,7 +114,7 @@ export function receive(gateway: GatewayContext, client: ClientConnection, bytes
   );
 }
 
-/** Goes on with what had to be found out first. If that fails, the client is told, with the id of its request. */
+/** Continues once the lookup is done. If the lookup fails, the client gets an error with the id of its request. */
 function orReject<Found>(
   gateway: GatewayContext,
   client: ClientConnection,
@@ -358,7 +358,7 @@ function converse(
   );
 }
 
-/** A message on its way to its answer, until that is written. */
+/** A message in transit, until its answer is written. */
 class RunningTurn implements Work {
   readonly #gateway: GatewayContext;
   readonly #exchange: Exchange;
@@ -375,7 +375,7 @@ class RunningTurn implements Work {
     this.#entry = gateway.openWork.begin(this, !client.isLate && !isListening(exchange));
   }
 
-  /** Writes the answer, unless the message was given up before. */
+  /** Writes the answer, unless the message was cancelled first. */
   finish(answer: Reply): void {
     if (!this.leave()) return;
     this.#turn.onAnswer?.(answer);
@@ -435,7 +435,7 @@ function revisionOf(session: Session): Revision {
   return session.revision ?? revisionWithoutHeader;
 }
 
-/** The headers that a modern message would have over HTTP, for transports without any. */
+/** The headers that a modern message would have over HTTP, for transports without headers. */
 function headersFromBody(outcome: ParseOutcome): HeaderLookup {
   const message = outcome.ok && outcome.form === "single" ? outcome.message : undefined;
   if (message?.kind !== "request" && message?.kind !== "notification") return noHeaders;

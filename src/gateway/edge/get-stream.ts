@@ -77,7 +77,7 @@ export function openStream(http: GetRequest, gateway: GatewayContext, session: S
   const isComplete = stream.attach(connection, resumed === undefined ? undefined : lastEventId);
   if (!isComplete) {
     stream.attach(connection);
-    // The missed events are gone, so the answer cannot come any more: say so instead of leaving the caller waiting.
+    // The missed events are lost, so the answer will never come. Say so instead of leaving the caller waiting.
     for (const id of stream.requests) void stream.write(lostEventsError(id));
     if (stream.requests.length > 0) stream.end();
   }

@@ -25,14 +25,14 @@ export interface HandedRequest {
 }
 
 /**
- * The outcome: answered there, never received, lost after it may have been carried out, or refused because that gateway
+ * The outcome: answered there, never received, lost after the call may have run, or refused because that gateway
  * shuts down too.
  */
 export type HandOverOutcome = "answered" | "unreachable" | "lost" | "leaving";
 
 type HandOverDeps = Pick<GatewayContext, "log" | "clock" | "metrics" | "handedOver">;
 
-/** Hands a request to a peer, and passes its answer on. */
+/** Forwards a request to a peer and returns its answer to the client. */
 export async function handTo(
   gateway: HandOverDeps,
   cluster: ClusterMember,
@@ -65,7 +65,7 @@ export async function handTo(
   return "answered";
 }
 
-/** Gives the client's response to the gateway that has asked for it; false if none has. */
+/** Forwards the client's response to the gateway that sent the request; false if there is none. */
 export async function deliverAnswer(
   gateway: HandOverDeps,
   cluster: ClusterMember,
@@ -79,14 +79,14 @@ export async function deliverAnswer(
       answer.resume();
       if (answer.statusCode === 202) return true;
     } catch {
-      // That gateway is gone, and its questions with it.
+      // That gateway is down, and its pending requests are lost.
     }
   }
   return false;
 }
 
 /**
- * Hands a request that came after this gateway had begun to shut down to one that stays; false if there is none. `session`
+ * Forwards a request that arrived during shutdown to a gateway that stays up; false if there is none. `session`
  * is present if it lives in a process of this gateway: the other one takes it over.
  */
 export async function handToStaying(

@@ -41,7 +41,7 @@ export interface HttpListenOptions {
   readonly headerBytes: number;
   /** How long a client may take to send a request, from its first byte to the last of its body. */
   readonly bodyMs: number;
-  /** Called for requests that no handler can take: no HTTP, too large, too slow, or without a TLS handshake. */
+  /** Called for requests that never reach a handler: not HTTP, too large, too slow, or without a TLS handshake. */
   readonly onRefused?: (refused: UnreadableRequest) => void;
   /** Called when a new certificate was loaded, or with the problem. */
   readonly onCertificate?: (problem: string | undefined) => void;
@@ -50,7 +50,7 @@ export interface HttpListenOptions {
 /** A request that never reached a handler. */
 export interface UnreadableRequest {
   readonly code: ErrorCode;
-  /** The status of the answer; 0 where none can be given. */
+  /** The status of the answer; 0 if no answer is possible. */
   readonly status: number;
   readonly reason: string;
   readonly peer: string | undefined;
@@ -60,12 +60,12 @@ export interface UnreadableRequest {
 export interface HttpListener {
   /** For display: `http://127.0.0.1:8484`, or the path of the socket. */
   readonly address: string;
-  /** Whether connections that come after `stop` wait for the process after this one. */
+  /** Whether connections that arrive after `stop` wait for the next process. */
   readonly outlivesProcess: boolean;
   /** From now on, every response is the last one on its connection; with peers, from the moment new connections are refused. */
   endKeepAlive(): void;
   /**
-   * Refuses new connections. Resolves when everything sent before has been read, and the requests that open connections are
+   * Refuses new connections. Resolves once everything sent before has been read, including the requests that open connections are
    * for; those are waited for no longer than `graceMs`.
    */
   stop(graceMs: number): Promise<void>;
@@ -76,7 +76,7 @@ export interface HttpListener {
 /** Longer than the idle timeout of common load balancers (60 s), so that they close connections first. */
 const keepAliveTimeout = 75_000;
 
-/** How long a request that was sent on an open connection may be on its way. */
+/** How long a request sent on an open connection may be in transit. */
 const lingerMs = 50;
 
 /**
@@ -88,7 +88,7 @@ const takeOverMs = 1000;
 /** How long a new connection may be without a request: a busy load balancer connects some time before it writes. */
 const firstRequestMs = 2000;
 
-/** How often connections are looked at while requests on them are awaited. */
+/** How often connections are checked while waiting for requests on them. */
 const pollMs = 10;
 
 /**
@@ -98,7 +98,7 @@ const pollMs = 10;
 const settledMs = 500;
 const settlingMs = 3000;
 
-/** How long a quiet turn is waited for. */
+/** How long to wait for a quiet turn. */
 const quietMs = 2000;
 
 /**
@@ -119,7 +119,7 @@ async function quietTurn(): Promise<void> {
 
 /** How long the headers of a request may take. */
 const headersMs = 60_000;
-/** The maximum delay until a request that takes too long is noticed. */
+/** The maximum delay until a slow request is noticed. */
 const checkMs = 5000;
 
 type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
@@ -153,7 +153,7 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     headersTimeout: Math.min(headersMs, options.bodyMs),
     connectionsCheckingInterval: Math.min(checkMs, Math.ceil(options.bodyMs / 4)),
     maxHeaderSize: options.headerBytes,
-    // The handler refuses what Node would refuse without a word.
+    // The handler refuses requests that Node would refuse silently.
     requireHostHeader: false,
     IncomingMessage: SyncBodyRequest,
     ServerResponse: ListenerResponse,
@@ -249,7 +249,7 @@ interface AnsweringSocket extends Socket {
   readonly authorizationError?: TLSSocket["authorizationError"] | null;
 }
 
-/** Waits until a count has stood still for a while, at most as long as is given. */
+/** Waits until a count has been stable for a while, up to a limit. */
 async function untilSettled(count: () => number, limitMs: number): Promise<void> {
   const until = performance.now() + limitMs;
   let last = count();
@@ -263,8 +263,8 @@ async function untilSettled(count: () => number, limitMs: number): Promise<void>
 }
 
 /**
- * Waits until every connection has the last request that it will have: new ones their first, and those between two requests
- * one more, which closes them when it is answered.
+ * Waits until every open connection has received its last request: new ones their first, and idle ones
+ * one more, whose answer closes them.
  */
 async function untilTaken(connections: ReadonlySet<AnsweringSocket>, idleMs: number, firstMs: number): Promise<void> {
   const started = performance.now();
@@ -310,9 +310,9 @@ function refuseSocket(socket: AnsweringSocket, refused: Refused, told: HttpListe
   socket.destroySoon();
 }
 
-/** Why a TLS handshake failed; undefined if none did, or if the client only went away. */
+/** Why a TLS handshake failed; undefined if it did not, or if the client merely disconnected. */
 function handshakeProblem(error: NodeJS.ErrnoException, socket: AnsweringSocket): string | undefined {
-  // Node closes a connection with such a certificate as if the client had gone.
+  // Node closes a connection with such a certificate as if the client had disconnected.
   const untrusted = socket.authorizationError ?? undefined;
   if (error.code === "ECONNRESET" && untrusted !== undefined)
     return `the client's certificate is not from a CA in \`tls.caFile\` (${String(untrusted)})`;

@@ -8,18 +8,18 @@ import { nodeHttp } from "../../lib/lazy-modules.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
 import type { ClusterMember } from "../context.ts";
 
-/** Says who calls, sealed by the gateway that took the request from its client. */
+/** Identifies the caller; sealed by the gateway that received the request from the client. */
 const peerHeader = "headgate-peer";
 /** Sent by a gateway that has begun to shut down. */
 const leavingHeader = "headgate-leaving";
 
-/** Said by a gateway that does not take a request for one of a peer. */
+/** Sent by a gateway that does not accept a request as coming from a peer. */
 const distrustHeader = "headgate-distrust";
 
-/** How long a connection to a peer may take: it may hold its lease, and be out of reach from here. */
+/** How long a connection to a peer may take: it may hold its lease and still be unreachable from here. */
 const connectMs = 2000;
 
-/** How far the clocks of two gateways may differ, and how long a request may be on its way. */
+/** How far the clocks of two gateways may differ, including the time a request is in transit. */
 const maxAgeMs = 60_000;
 
 /**
@@ -42,15 +42,15 @@ const leftOut: ReadonlySet<string> = new Set([
   leavingHeader,
 ]);
 
-/** What a gateway vouches for when it hands a request over. */
+/** What a gateway vouches for when it forwards a request. */
 export interface ForwardedCaller {
   readonly principal: Principal;
   readonly address: string | undefined;
   /** Digest of the body. */
   readonly body: string;
-  /** The request is the answer to a question: it is for a session that is here, or for nobody. */
+  /** The request answers a server request: it is for a session of this gateway, or for none. */
   readonly isAnswer: boolean;
-  /** The gateway that handed it over, if that shuts down: what it owns goes to those that stay. */
+  /** The gateway that forwarded it, if that one is shutting down: others take over what it owns. */
   readonly leaving: string | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface ForwardedRequest {
   readonly credentialHeaders: ReadonlySet<string>;
 }
 
-/** A gateway that requests are handed to. */
+/** A gateway that requests are forwarded to. */
 export interface RemotePeer {
   readonly node: string;
   readonly url: string;
@@ -79,7 +79,7 @@ export interface RemotePeer {
 export class PeerUnreachableError extends Error {}
 
 /**
- * Hands a request to a peer and returns its response, headers first. Rejects if the peer cannot be reached, or its
+ * Forwards a request to a peer and returns its response, headers first. Rejects if the peer cannot be reached, or its
  * lease ends. After that, the end of the peer breaks the response.
  */
 export function sendToPeer(
@@ -134,22 +134,22 @@ export function sendToPeer(
   });
 }
 
-/** Says in the response to a peer that this gateway shuts down. */
+/** Marks a response to a peer: this gateway is shutting down. */
 export function sayLeaving(response: ServerResponse): void {
   response.setHeader(leavingHeader, "true");
 }
 
-/** Whether a peer has refused a request because it shuts down: another gateway can serve it. */
+/** Whether a peer refused a request because it is shutting down. Another gateway can then serve it. */
 export function isRefusedByLeaving({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 503 && headers[leavingHeader] !== undefined;
 }
 
-/** Says in the response that the request was not taken for one of a peer. */
+/** Marks a response: the request was not accepted as coming from a peer. */
 export function sayDistrust(response: ServerResponse): void {
   response.setHeader(distrustHeader, "true");
 }
 
-/** Whether a peer did not take a request for one of ours. It says nothing about the client, who is not told. */
+/** Whether a peer did not accept a request as ours. This says nothing about the client, which is not told. */
 export function isRefusedByDistrust({ statusCode, headers }: IncomingMessage): boolean {
   return statusCode === 401 && headers[distrustHeader] !== undefined;
 }
@@ -191,7 +191,7 @@ const maxServed = 100_000;
 /** Characters at the end of a seal that no other one has: its authentication tag. */
 const tagLength = 22;
 
-/** Creates the check of requests that peers hand over. It throws unless a gateway with our secret did, just now and once. */
+/** Creates the check of forwarded requests. It throws unless a gateway with our secret sent the request just now, and once. */
 export function createPeerCheck(
   { seal, subjectTokens }: Pick<ClusterMember, "seal" | "subjectTokens">,
   wall: () => number,
@@ -219,17 +219,17 @@ export function createPeerCheck(
   };
 }
 
-/** Whether a body is the one that the peer handed over. */
+/** Whether a body is the one that the peer forwarded. */
 export function isBodyOf({ body }: ForwardedCaller, received: Buffer): boolean {
   return body === digestOf(received);
 }
 
-/** The error of a request with another body than the one that was handed over. */
+/** The error for a request whose body differs from the forwarded one. */
 export function foreignBody(): GatewayError {
   return new GatewayError("unauthenticated", "the body differs from the one that the peer forwarded");
 }
 
-/** Digest of a body, or of the headers that are handed over. */
+/** Digest of a body, or of the forwarded headers. */
 function digestOf(content: Buffer | IncomingHttpHeaders | undefined): string {
   if (content === undefined) return "";
   const bytes = Buffer.isBuffer(content)

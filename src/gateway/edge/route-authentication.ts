@@ -35,11 +35,11 @@ export interface HttpCaller {
   readonly authentication: RouteAuthentication;
   /** The client's IP address; undefined on a Unix socket. */
   readonly address: string | undefined;
-  /** The HTTP request among the open work; absent for streams, which nobody waits for. */
+  /** The HTTP request among the open work; absent for streams, which a shutdown does not wait for. */
   readonly work: OpenWorkEntry | undefined;
-  /** Whether the request came after the gateway had begun to shut down. */
+  /** Whether the request arrived after the shutdown began. */
   readonly isLate: boolean;
-  /** Present where another gateway handed the request over; it is not handed on. */
+  /** Present if another gateway forwarded the request; it is not forwarded again. */
   readonly forwarded?: ForwardedCaller;
 }
 

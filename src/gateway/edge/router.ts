@@ -41,10 +41,10 @@ export interface RoutingTable {
   readonly access: AccessRules;
   /** Origins whose pages may read what is served outside routes. */
   readonly corsOrigins: readonly string[];
-  /** Addresses and networks of proxies whose `X-Forwarded-For` is believed. */
+  /** Addresses and networks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly string[];
   readonly routes: readonly AuthenticatedRoute[];
-  /** Routes that are no longer configured: open sessions are served to their end, and no new ones begin. */
+  /** Routes that are no longer configured: open sessions are served until they end, and no new ones start. */
   readonly draining: readonly AuthenticatedRoute[];
   /** Metadata documents by path, readable from any origin. */
   readonly wellKnown: ReadonlyMap<string, RequestListener>;
@@ -78,9 +78,9 @@ interface RouteEndpoint {
 export interface HttpRouter {
   /** Checks Host and Origin, finds the endpoint, authenticates the caller and bounds the load. */
   readonly handle: RequestListener;
-  /** Serves a request that another gateway has checked and handed over. */
+  /** Serves a request that another gateway has checked and forwarded. */
   readonly handlePeer: RequestListener;
-  /** Uses another table from the next request on. */
+  /** Uses a new table, starting with the next request. */
   use(table: RoutingTable): void;
 }
 
@@ -205,7 +205,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   };
 }
 
-/** Serves a request that another gateway has checked and handed over. */
+/** Serves a request that another gateway has checked and forwarded. */
 function servePeer(
   gateway: GatewayContext,
   checkPeer: ((request: IncomingMessage) => ForwardedCaller) | undefined,
@@ -286,7 +286,7 @@ function compile(table: RoutingTable, { streamableHttp, sseStream, sseMessages }
   };
 }
 
-/** Refuses a request that is for no route. */
+/** Refuses a request that matches no route. */
 export function refuseText(
   gateway: Pick<GatewayContext, "noteRefusal">,
   response: ServerResponse,

@@ -13,7 +13,7 @@ import type { Route } from "../route/route.ts";
 import { parseEventId } from "../route/session-streams.ts";
 import type { RemotePeer } from "./peer-requests.ts";
 
-/** What a request wants of its session: to carry a message, to open a stream, or to end it. */
+/** What a request does with its session: carry a message, open a stream, or end it. */
 export type SessionUse = "message" | "stream" | "end";
 
 /** The parts of a request for a session that decide who serves it. */
@@ -65,7 +65,7 @@ export function peerWithServer(
   return andThen(owner, (node) => (node === cluster.node ? undefined : (reachable(cluster, node) ?? notYet())));
 }
 
-/** The owner has just taken the session, and its lease has not been read yet. */
+/** The owner has just taken over the session, and its lease has not been read yet. */
 function notYet(): never {
   throw peerGone();
 }
@@ -78,8 +78,8 @@ export function peerGone(): GatewayError {
 }
 
 /**
- * The gateway that holds what a request goes on with: a call that waits for input, or a task. Undefined, often
- * at once, if there is no such thing or it is here; also if that gateway has gone, so that its successor answers.
+ * The gateway that holds what a request continues: a call that waits for input, or a task. Undefined, often
+ * at once, if there is none or it is here; also if that gateway is down, so that its successor answers.
  */
 export function peerHolding(
   { suspendedCalls }: Pick<GatewayContext, "suspendedCalls">,

@@ -6,15 +6,15 @@ import { sleep, settlesWithin } from "../../lib/timeout.ts";
 import type { GatewayContext } from "../context.ts";
 import type { HttpListener } from "./listener.ts";
 
-/** Another instance, or this one after a restart, takes work again within a few seconds. */
+/** Another instance, or this one after a restart, accepts work again within a few seconds. */
 const retryAfter = 5;
 
-/** The error for work that came after the gateway had begun to shut down. */
+/** The error for work that arrives after the shutdown began. */
 export function lateError(): GatewayError {
   return new GatewayError("shutting_down", "the gateway is shutting down", { details: { retryAfter } });
 }
 
-/** The error for a call that `shutdown.grace` was too short for. */
+/** The error for a call that did not finish within `shutdown.grace`. */
 export function cutError(): GatewayError {
   return new GatewayError(
     "shutting_down",
@@ -26,7 +26,7 @@ export function cutError(): GatewayError {
 const flushMs = 3000;
 
 /**
- * Brings everything that clients wait for to its end: as usual within the grace period, after that with an error. The
+ * Finishes everything that clients wait for: normally within the grace period, with an error after it. The
  * listener accepts connections until then, because clients answer questions of running calls on new ones, because
  * it may serve the probes too, and because a load balancer may not have noticed: other gateways serve what comes late.
  */
@@ -36,7 +36,7 @@ export async function endWork(
   listener: HttpListener | undefined,
 ): Promise<void> {
   if (listener !== undefined && readinessDelay > 0) await sleep(readinessDelay, setTimer);
-  // The next process serves what comes from here on.
+  // From here on, the next process serves new connections.
   if (listener?.outlivesProcess === true) await listener.stop(grace);
   openWork.close();
   const until = clock.now() + grace;

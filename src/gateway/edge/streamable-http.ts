@@ -103,7 +103,7 @@ function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
     (body) => {
       try {
         const isHere = http.locate("message", body);
-        // A route answers failures itself; anything else that fails is a bug and must not get lost.
+        // A route answers failures itself. Any other failure is a bug and must be reported.
         const received =
           isHere === true
             ? receive(gateway, http, body)
@@ -182,7 +182,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
    */
   locate(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
     const { forwarded } = this.#caller;
-    // Also without a session: the peer vouched for the caller with this body only.
+    // Even without a session: the peer vouched for the caller with this body only.
     if (forwarded !== undefined && body !== undefined && !isBodyOf(forwarded, body)) throw foreignBody();
     const { cluster } = this.#gateway;
     if (cluster?.serverOwner === undefined || forwarded !== undefined || !this.route.upstream().holdsSessions())
@@ -206,7 +206,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     this.#session = registry.find(id, this.route.name, this.principal);
     const hasPeers = cluster !== undefined && forwarded === undefined;
     if (this.#session !== undefined && (use === "message" || !hasPeers)) return this.#keep(body);
-    // An answer is for a question that this process has asked.
+    // An answer belongs to a request that this process sent.
     if (forwarded?.isAnswer === true) return true;
     if (hasPeers) return this.#locateAmongPeers(cluster, use, id, body);
     return cluster === undefined ? this.#restore(id) : this.#restoreHandedOver(cluster, id, body);
@@ -273,12 +273,12 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       : await peerFor(cluster, { use, session, holdsSessions, lastEventId });
     const outcome = await this.#handTo(cluster, peer);
     if (outcome === "answered") return false;
-    // Any gateway can go on with a session that lives in no process.
+    // Any gateway can continue a session that lives in no process.
     if (peer !== undefined && holdsSessions && (await this.#succeed(cluster, session.id, peer, outcome))) return false;
     return known === undefined ? this.#restore(id, record) : true;
   }
 
-  /** Finds who serves a session instead of its owner; true if that is another gateway, which has answered. */
+  /** Finds which gateway serves a session instead of its owner; true if another one does, and has answered. */
   async #succeed(
     cluster: ClusterMember,
     session: string,
@@ -321,7 +321,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     };
   }
 
-  /** Hands the request to a peer, if there is one. */
+  /** Forwards the request to a peer, if there is one. */
   async #handTo(cluster: ClusterMember, found: MaybePromise<RemotePeer | undefined>): Promise<HandOverOutcome> {
     const peer = await found;
     return peer === undefined ? "unreachable" : handTo(this.#gateway, cluster, peer, this.#handed);
@@ -386,7 +386,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
     });
     if (!isListening(exchange)) return undefined;
-    // It stays open and does no work, so the end of the process does not wait for it.
+    // It stays open and does no work, so a shutdown does not wait for it.
     this.#caller.work?.end();
     // A stream may stay open for days, but never longer than the credentials of its client.
     return onExpiry(
@@ -411,7 +411,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       this.response.setHeader("www-authenticate", this.#caller.authentication.challenge(this.request, challenge));
   }
 
-  /** Answers with a failure that no exchange has answered. */
+  /** Answers with a failure that belongs to no exchange. */
   failed(error: unknown): void {
     const failure = GatewayError.from(error);
     const challenge = challengeOf(failure);
@@ -430,7 +430,7 @@ function endSession(http: HttpRequestContext, gateway: GatewayContext, session: 
   http.response.end();
 }
 
-/** Refuses a request that is not MCP. */
+/** Refuses a request that is not an MCP request. */
 function refuseHttp(
   gateway: GatewayContext,
   route: Route,

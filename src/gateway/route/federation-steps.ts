@@ -104,7 +104,7 @@ export function createToolDiscovery(federation: Federation): Interceptor {
     const count = typeof limit === "number" && limit >= 1 ? Math.min(Math.floor(limit), maxFound) : 5;
     const all = await readTools(next, exchange);
     const found = indexOf(all.tools).search(query, count);
-    // What a model needs for a call; the rest would only take its context.
+    // What a model needs for a call; anything more would only fill its context.
     const tools = found.map(({ name, title, description, inputSchema }) => ({ name, title, description, inputSchema }));
     const modern = exchange.era === "modern" ? { resultType: "complete" } : {};
     const content = [{ type: "text", text: JSON.stringify(tools) }];
@@ -184,10 +184,10 @@ type Target = NonNullable<Exchange["tracking"]["upstream"]>;
 /**
  * Creates the step that finds out which server of a federation a request is for, before anything decides about it: policy,
  * recordings and telemetry see the server and its own name as well as the name that the client used. After steps that can
- * change a message it is taken again, and looks again only where the name is another one.
+ * change a message, it runs again, and resolves the name again only if that has changed.
  */
 export function createMemberResolution(federation: Federation): Interceptor {
-  /** Messages that are for no server, which need not be looked up again. */
+  /** Messages that belong to no server, so they need no second lookup. */
   const unknown = new WeakSet<Message>();
   return (next) => {
     const resolve = (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {
@@ -211,7 +211,7 @@ export function createMemberResolution(federation: Federation): Interceptor {
         try {
           reply = await next(exchange);
         } catch (error) {
-          // One that is down must not keep the others from answering.
+          // A server that is down must not keep the others from answering.
           failure = GatewayError.from(error);
           if (!isOfUpstream(failure)) throw failure;
           continue;

@@ -21,7 +21,7 @@ import type { WireObserver } from "../wiring/wire-observer.ts";
 export interface FromUpstreamDeps {
   readonly route: string;
   readonly observer: WireObserver;
-  /** What an answer to a server must wait for; undefined where it need not wait. */
+  /** What an answer to a server must wait for; undefined if nothing. */
   readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
   /** The pipeline towards the client; a reload replaces it. */
@@ -105,7 +105,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
         await stored.catch((error: unknown) => {
           message = failureMessage(exchange, error);
         });
-      // If nobody answered in time, the exchange is cancelled; the server still needs an answer.
+      // If no answer came in time, the exchange is cancelled, but the server still needs an answer.
       const cancellation = new Cancellation();
       await link.send({ ...exchange, direction: "client-to-server", message, original: message, cancellation });
     } catch (error) {

@@ -23,7 +23,7 @@ export interface MessageValidation {
   readonly schemasLoaded: Interceptor;
   /** The innermost step before the message is tracked and sent: checks requests and notifications of both sides. */
   readonly messages: Guard;
-  /** Stands outside of interceptors and policy: checks the answers that they return. */
+  /** Runs outside interceptors and policy: checks the answers that they return. */
   readonly answers: Guard;
 }
 
@@ -118,7 +118,7 @@ function revisionOf({ direction, message, revision }: Exchange): Revision {
 /**
  * Creates the guard that refuses request methods without an id, and names of notifications with one, in both directions. Code
  * that looks at the id and code that looks at the name would take such a message for different things: it would pass the checks of
- * the one kind and be carried out as the other.
+ * one kind and be executed as the other.
  */
 export function createMessageKinds(observer: Pick<WireObserver, "found">): Guard {
   return {

@@ -40,7 +40,7 @@ interface ToolTable {
 /** Calls of unlisted tools must not each read the list. */
 const freshMs = 1000;
 
-/** How many principals have their list kept; the least recently read goes first. */
+/** For how many principals the list is kept; the least recently read is dropped first. */
 const maxTables = 1000;
 const maxPages = 100;
 

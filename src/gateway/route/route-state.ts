@@ -43,9 +43,9 @@ export interface RouteStateDeps {
   readonly policies: PolicyDeps;
   /** Bounds how many requests run at once over all routes. */
   readonly concurrencyGuard: Guard;
-  /** Keeps the tasks of each caller from others. */
+  /** Keeps each caller's tasks hidden from other callers. */
   readonly taskOwners: Guard;
-  /** Absent where nothing is recorded. */
+  /** Absent if nothing is recorded. */
   readonly recording: GatewayRecording | undefined;
 }
 
@@ -63,11 +63,11 @@ export interface RouteState {
   readonly commitMembers?: PreparedMembers["commit"] | undefined;
 }
 
-/** Something that is closed again when the configuration cannot be used. */
+/** Something that is closed again if the configuration cannot be used. */
 export type Closable = Pick<OpenUpstream, "close">;
 
 /**
- * Opens the state of a route. Whatever is configured as before is taken over from the previous state: connections and
+ * Opens the state of a route. Parts with unchanged configuration are kept from the previous state: connections and
  * processes, rate counters (a reload must not reset them) and what a policy remembers.
  */
 export function openRouteState(
@@ -135,7 +135,7 @@ function ownUpstreamDeps({ name }: RouteConfig, deps: RouteStateDeps): UpstreamD
   const observer = wireObserverOf(name, deps);
   const ownRequests: UpstreamDeps["ownRequests"] = {
     ...observer,
-    // Nothing came, so only the recorder hears of it: otherwise the request would stay open there.
+    // No message arrived, so only the recorder is told. Otherwise the request would stay open there.
     failed: (error, exchange) => {
       const { message } = rejectionReply(error, exchange.message.id);
       if (message !== undefined) deps.recording?.observer.sent("client", message, exchange);
@@ -166,7 +166,7 @@ export interface LastingSteps {
   readonly observer: WireObserver;
 }
 
-/** The parts of a route. The order of the pipeline is written here and nowhere else. */
+/** The parts of a route. This is the only place that defines the order of the pipeline. */
 export function routeDepsOf(
   state: RouteState,
   interceptors: RouteInterceptors,

@@ -26,7 +26,7 @@ import { createSemanticChecks } from "./message-validation.ts";
 
 /** What a table of routes is made with. */
 export interface RouteTableDeps extends RouteStateDeps {
-  /** Absent where nothing is traced. */
+  /** Absent if nothing is traced. */
   readonly tracing: ((route: string) => RouteTracing) | undefined;
   /** Called when a removed route has been drained. */
   readonly onGone: (route: Route) => void;
@@ -54,7 +54,7 @@ export interface PreparedRoutes {
 /** The routes of a gateway, by name. */
 export interface RouteTable {
   readonly routes: readonly TableRoute[];
-  /** Routes that are no longer configured and finish what they have begun. */
+  /** Routes that are no longer configured and finish their running work. */
   readonly draining: readonly TableRoute[];
   /**
    * Builds the routes of a configuration beside the running ones, sharing connections and processes where the upstream
@@ -99,7 +99,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     logFailure(route, route.reconfigure(routeDepsOf(state, interceptors, entry, deps), { reason: replaced, graceMs }));
     if (before === state.policy) return;
     if (before !== undefined) logFailure(route, before.close());
-    // Other rules mean other lists, so clients that keep one are told to ask again.
+    // New rules mean new lists, so clients that cache a list are told to read it again.
     listChanges.announce();
   }
 
@@ -229,7 +229,7 @@ function createEntry(
   return { ...lasting, route, correlator, state };
 }
 
-/** What answers wait for: being recorded, and other gateways knowing the tasks in them. */
+/** What answers wait for: being recorded, and other gateways learning of the tasks in them. */
 function storedOf({ recording, context: { cluster } }: RouteTableDeps): (() => Promise<void> | undefined) | undefined {
   if (cluster === undefined) return recording?.whenStored;
   return () => {

@@ -46,15 +46,15 @@ export interface RouteDeps extends ReloadableRouteDeps {
   readonly observer: WireObserver;
   /** Records and reports a response, from either side, that answers no request. */
   readonly strayResponse: (exchange: Exchange) => void;
-  /** What an answer waits for before its client gets it, such as being recorded. */
+  /** What an answer waits for before the client gets it, such as being recorded. */
   readonly whenStored?: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
-  /** The server of a session has begun anew after a restart of the gateway, so its lists may differ. */
+  /** The server of a session was started again after a restart of the gateway, so its lists may differ. */
   readonly onBegunAnew: (session: Session) => void;
 }
 
 /**
- * One upstream and everything that a message passes on the way there. A route lives as long as its name is configured:
+ * One upstream and everything that a message passes through on its way there. A route lives as long as its name is configured:
  * a reload changes what is in it, and the next message uses that.
  */
 export interface Route {
@@ -65,7 +65,7 @@ export interface Route {
   readonly answer: Handler;
   /** Reports and records a response of the client that answers no request. */
   readonly strayResponse: (exchange: Exchange) => void;
-  /** What is known of header parameters; absent where the upstream compares them itself. */
+  /** What is known about header parameters; absent if the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
   /** How event streams to clients are written. */
   readonly streamOptions: SseResponseOptions;
@@ -73,19 +73,19 @@ export interface Route {
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: it is counted, and its streams end with it. */
   readonly registerSession: (session: Session) => void;
-  /** Where messages go now. */
+  /** Where messages are sent now. */
   readonly upstream: () => Pick<OpenUpstream, "federation" | "holdsSessions" | "sharedServer">;
   /** Prepares a session that began in another process. */
   readonly restoreSession: (restorable: RestorableSession) => void;
   /** Sends the messages of a session through a channel instead of streams. */
   readonly setClientSender: (session: Session, sender: ClientSender) => void;
-  /** The client of a session listens now: opens the upstream's stream for messages outside requests. */
+  /** Called when the client of a session starts to listen: opens the upstream's stream for messages outside requests. */
   readonly listen: (session: Session) => void;
   /** Sends a message to the client of a session, outside any request, without waiting for it. */
   readonly notify: (session: Session, message: Message) => void;
   /** Keeps the present upstream open until the returned function is called. */
   readonly retainUpstream: () => () => void;
-  /** Uses other parts from the next message on; resolves when a replaced upstream has been drained. */
+  /** Uses new parts, starting with the next message; resolves once a replaced upstream has been drained. */
   readonly reconfigure: (parts: ReloadableRouteDeps, drain: DrainOptions) => Promise<void>;
   /** Drains the upstream without a replacement. */
   readonly drain: (options: DrainOptions) => Promise<void>;
@@ -203,8 +203,8 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
 }
 
 /**
- * Creates the handler that takes client messages through the pipeline: it records what comes and what goes back, and makes
- * error answers of failures.
+ * Creates the handler that takes client messages through the pipeline: it records what arrives and what is returned, and turns
+ * failures into error answers.
  */
 function createAnswer(
   { registry, reportFailure }: GatewayContext,
@@ -248,7 +248,7 @@ function createAnswer(
   };
 }
 
-/** The reason in a trace for the end of a session. */
+/** The reason for the end of a session, for traces. */
 function endOf(
   { revision, openedAt, state, upstreamId }: Session,
   cause: SessionEndCause,

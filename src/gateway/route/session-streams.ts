@@ -139,7 +139,7 @@ export class SessionStream implements ReplyStream {
   }
 
   /**
-   * Connects a client and sends what it has missed; false if those events are no longer stored. A client that names no
+   * Connects a client and sends the events it missed; false if those are no longer stored. A client that names no
    * event gets what was written while nobody was connected: a server may ask before its client listens.
    */
   attach(response: SseResponse, lastEventId?: string): boolean {
@@ -161,7 +161,7 @@ export class SessionStream implements ReplyStream {
     if (block.ok) void this.#put(id, block.bytes);
   }
 
-  /** Closes the connection and tells the client when to come back; events are stored meanwhile. */
+  /** Closes the connection and tells the client when to reconnect; events are stored until then. */
   pause(retryMs: number): void {
     const id = this.#newLabel() + this.#idEnd;
     const block = encodePrimingEvent(id, Math.max(0, Math.trunc(retryMs)));

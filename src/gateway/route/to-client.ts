@@ -15,7 +15,7 @@ export type ClientSender = (message: Message, label?: string) => void | Promise<
 export interface ToClientDeps {
   readonly route: string;
   readonly observer: WireObserver;
-  /** What a request of the server must wait for before its client sees it; undefined where it need not wait. */
+  /** What a server request must wait for before its client sees it; undefined if nothing. */
   readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
 }

@@ -21,7 +21,7 @@ export interface RouteUpstream {
 export interface ToUpstreamDeps {
   readonly registry: SessionRegistry;
   readonly observer: WireObserver;
-  /** What a message must wait for before it is sent, where nothing may be sent unrecorded. */
+  /** What a message must wait for before it is sent, if nothing may be sent unrecorded. */
   readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
   readonly target: () => RouteUpstream;
@@ -130,7 +130,7 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
       binding.restore(restorable);
     } catch (error) {
       const failure = GatewayError.from(error);
-      // There is no room for it now, but it has not ended.
+      // There is no capacity for it now, but it has not ended.
       session.end(failure.message, "shutdown");
       throw failure;
     }
@@ -162,7 +162,7 @@ function requestUnlessCancelled(link: UpstreamLink, exchange: Exchange): Promise
   return Promise.reject(new GatewayError("cancelled", `the request was given up before it was sent (${reason})`));
 }
 
-/** The error for a message whose session has ended meanwhile. */
+/** The error for a message whose session has ended in the meantime. */
 export function sessionEnded(): GatewayError {
   return new GatewayError("session_unknown", "the session has ended; open a new one with initialize");
 }

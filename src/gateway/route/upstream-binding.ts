@@ -21,7 +21,7 @@ export interface DrainOptions {
 
 export interface UpstreamBindingDeps extends Omit<RestoredLinkDeps, "address"> {
   readonly eventsFor: LinkEventsFor;
-  /** Sends a request of ours upstream. */
+  /** Sends a request of the gateway upstream. */
   readonly ask: (exchange: Exchange) => Promise<Reply>;
   /** How long the upstream may take to answer it. */
   readonly quickMs: () => number;
@@ -34,7 +34,7 @@ export interface UpstreamBindingDeps extends Omit<RestoredLinkDeps, "address"> {
 export interface UpstreamBinding {
   readonly upstream: OpenUpstream;
   readonly links: Links;
-  /** What is known of header parameters; absent where the upstream compares them itself. */
+  /** What is known about header parameters; absent if the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
   /** The source for headers that repeat tool arguments. */
   readonly parameters: ParameterFacts;
@@ -48,7 +48,7 @@ export interface UpstreamBinding {
   failed(exchange: Exchange, failure: GatewayError): void;
   /** Keeps the upstream open for other uses than the links, until the returned function is called. */
   retain(): () => void;
-  /** Ends each session when its calls are answered, and everything when the grace period is over. */
+  /** Ends each session once its calls are answered, and everything when the grace period is over. */
   drain(options: DrainOptions): Promise<void>;
   /** Ends all links, then connections and processes. */
   close(reason: string): Promise<void>;

@@ -14,7 +14,7 @@ interface MethodMeters {
 
 const knownMethods: ReadonlySet<string> = new Set(methodNames);
 
-/** Counts, times and logs every exchange, and changes nothing. */
+/** Counts, times and logs every exchange without changing it. */
 export function createExchangeLog(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
   const { exchanges, exchangeDuration, memberExchanges } = metrics.metrics;
   const meters = new Map<string, MethodMeters>();
@@ -113,7 +113,7 @@ export interface ExchangeFields extends LogFields {
   readonly direction: "c2s" | "s2c";
   readonly method: string | undefined;
   readonly target: string | undefined;
-  /** The server behind the route, where there are several. */
+  /** The server, if the route has several. */
   readonly upstream?: string | undefined;
   /** The request id, as written in the message. */
   readonly rpc: string | undefined;

@@ -19,7 +19,7 @@ export interface Rates {
 
 type RateScope = "principal" | "session" | "method";
 
-/** Never refused, because they reduce work. */
+/** Never refused, because they reduce load. */
 const freeMethods: ReadonlySet<string> = new Set(["notifications/progress", "notifications/cancelled"]);
 
 const wording: Readonly<Record<RateScope, string>> = {
@@ -90,7 +90,7 @@ function appliedLimit(scope: RateScope, buckets: TokenBuckets, key: string): App
   return { scope, buckets, key, bucket: buckets.get(key) };
 }
 
-/** Takes a token of each limit, or of none if one has no token left. */
+/** Takes a token from each limit, or from none if one has no token left. */
 function takeTokens(limits: readonly AppliedLimit[]): GatewayError | undefined {
   for (const { scope, buckets, bucket } of limits)
     if (bucket.tokens < 1) return rateRefusal(scope, buckets.waitMs(bucket));

@@ -88,7 +88,7 @@ function isListen({ message, direction }: Exchange): boolean {
   return message.method === "subscriptions/listen" && direction === "client-to-server";
 }
 
-/** A client that has gone reads the list again when it comes back. */
+/** A client that disconnected reads the list again when it reconnects. */
 function gone(): void {}
 
 function changed(list: AnnouncedList, subscription: string | undefined): Message {

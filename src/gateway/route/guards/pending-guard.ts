@@ -16,11 +16,11 @@ interface CachedPlace {
 
 /** The guard of pending requests. */
 export interface PendingGuard extends Guard {
-  /** Whether another request with the id of this one waits for its answer. */
+  /** Whether another request with the same id is waiting for its answer. */
   isInFlight(exchange: Exchange): boolean;
-  /** The message that is being tracked: findings about no request are about it. */
+  /** The message being tracked: findings that belong to no request are about it. */
   readonly current: Exchange | undefined;
-  /** Counts and reports a response that nobody waits for: late, a duplicate or an orphan (SC-052). */
+  /** Counts and reports a response to no pending request: late, a duplicate or an orphan (SC-052). */
   settleStray(exchange: Exchange): void;
 }
 
@@ -92,7 +92,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   function settleStray(exchange: Exchange): void {
     const { message, direction } = exchange;
     if (message.kind !== "result" && message.kind !== "error") return;
-    // It came by another connection than the request that is still open, which waits for its own answer.
+    // It arrived on another connection than the open request, which waits for its own answer.
     const own = isOpenForAnswer(exchange) ? undefined : scopeOf(exchange);
     const scope = own ?? correlator.scope(placeOf(exchange));
     during(exchange, () => scope.settle(direction, message));
@@ -136,7 +136,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
         if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
         else entry.finish("abandoned");
       } else {
-        // The notification itself tells the upstream; nobody waits for the answer any more.
+        // The notification itself tells the upstream, and the answer is no longer needed.
         entry.payload?.cancellation.cancel("cancelled");
       }
       return reply;
@@ -149,7 +149,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   };
 }
 
-/** Cancels exchanges whose time is up. */
+/** Cancels exchanges that have timed out. */
 export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
   if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
 }

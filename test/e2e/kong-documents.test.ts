@@ -241,9 +241,9 @@ describe("the guide for Kong", () => {
   it("[PA-218] has the table of failures with fail_open off and on", () => {
     const failures = tableRows(guide).filter((cells) => cells.length === 3);
     const find = (words: string) => failures.find(([first]) => first?.includes(words))?.slice(1);
-    expect(find("cannot be reached")).toEqual(["502", "goes on"]);
-    expect(find("answers 5xx")).toEqual(["502", "goes on"]);
-    expect(find("not valid JSON")).toEqual(["502", "goes on"]);
+    expect(find("cannot be reached")).toEqual(["502", "passes"]);
+    expect(find("answers 5xx")).toEqual(["502", "passes"]);
+    expect(find("not valid JSON")).toEqual(["502", "passes"]);
     expect(find("answers 4xx")).toEqual(["502", "502"]);
     expect(find("a certificate, header or body")).toEqual(["400", "400"]);
     expect(find("anything unexpected")).toEqual(["500", "500"]);
@@ -253,7 +253,7 @@ describe("the guide for Kong", () => {
     const mcp = guide.slice(guide.indexOf("## MCP"), guide.indexOf("## When it fails"));
     const about = Object.keys(settingDefinitions).filter((name) => /mcp|extract|sideband_body/u.test(name));
     expect(about.length).toBeGreaterThan(6);
-    for (const name of [...about, "Turn it on where", "OAuth plugins", "mcp-route.yaml"])
+    for (const name of [...about, "Turn it on if", "OAuth plugins", "mcp-route.yaml"])
       expect(asLine(mcp)).toContain(name);
   });
 

@@ -61,7 +61,7 @@ describe("the documents about PingAuthorize", () => {
       .split("\n")
       .filter((row) => row.startsWith("|"));
     expect(rows.length).toBeGreaterThan(10);
-    expect(rows.filter((row) => row.includes("goes on"))).toHaveLength(3);
+    expect(rows.filter((row) => row.includes("passes"))).toHaveLength(3);
   });
 
   it("[PA-199] the design has the limits", () => {

@@ -95,8 +95,8 @@ describe("the guide of the agent kit", () => {
   it("[IP-087] says what comes next, and what hand-routing designs should drop", () => {
     const next = section("What comes next");
     expect(next).toMatch(/2026-07-28/u);
-    expect(next).toMatch(/takes a transport directly/u);
+    expect(next).toMatch(/accepts a transport directly/u);
     expect(next).toMatch(/only the bridge changes/u);
-    expect(next).toMatch(/Go and Python[\s\S]*drop the switch over method names/u);
+    expect(next).toMatch(/Go and Python[\s\S]*drop the\s+switch over method names/u);
   });
 });

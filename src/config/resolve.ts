@@ -235,11 +235,11 @@ function observeProblems(list: readonly ListedRoute[], { policy, validation }: P
     const chosen = written.validation ?? validation;
     if (typeof chosen === "object" && Object.values(chosen).includes("enforce")) {
       const place = written.validation === undefined ? [] : path;
-      const message = "`observe` passes everything on; use `warn`, or `mode: enforce`";
+      const message = "`observe` forwards everything; use `warn`, or `mode: enforce`";
       problems.push({ path: [...place, "validation"], message });
     }
     if (written.interceptors.length > 0) {
-      const message = "`observe` passes everything on; use `mode: enforce`";
+      const message = "`observe` forwards everything; use `mode: enforce`";
       problems.push({ path: [...path, "interceptors"], message });
     }
     return problems;

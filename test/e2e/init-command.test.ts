@@ -157,7 +157,7 @@ describe("headgate run with the file of a client", () => {
     await using gateway = await startGateway(["run", "--config", file, "--port", "0", "--admin-port", "0"], {
       cwd: folder.path,
     });
-    await gateway.process.waitForLine(/ignored, as not about servers: `\w+` \(warning\)/u);
+    await gateway.process.waitForLine(/ignored because they do not configure servers: `\w+` \(warning\)/u);
     expect((await headgate(["tools", gateway.url])).stdout).toContain("add a=NUMBER b=NUMBER");
   });
 });

@@ -247,7 +247,7 @@ describe("a configuration", () => {
     });
     expect(checked).toMatchObject({ ok: false });
     expect(checked.ok ? [] : checked.problems.map(({ path, message }) => `${path}: ${message}`)).toEqual([
-      expect.stringMatching(/^routes\.one\.mode: `observe` passes everything on.*policy\.shadow: true/u),
+      expect.stringMatching(/^routes\.one\.mode: `observe` forwards everything.*policy\.shadow: true/u),
     ]);
   });
 });

@@ -124,7 +124,7 @@ export function editMember(
   if (member === "params.arguments") {
     const known = knownNames(edits.map(({ pointer }) => namePathOf(pointer)));
     const ambiguous = findAmbiguousName(message.bytes, span, known);
-    if (ambiguous !== undefined) return notFulfilled("an argument is written in other letter case");
+    if (ambiguous !== undefined) return notFulfilled("an argument name differs only in letter case");
   }
   try {
     const replacements = memberEdits(message.bytes, span, member, planEdits(edits));

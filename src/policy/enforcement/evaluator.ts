@@ -349,7 +349,7 @@ function ambiguousName(found: AmbiguousName): PolicyRefusal {
   const reason =
     found.problem === "repeated"
       ? `The member name ${name} occurs twice in one object, in different letter case.`
-      : `The member name ${name} is written in other letter case than the policy knows it.`;
+      : `The member name ${name} differs only in letter case from the name that the policy knows.`;
   return { kind: "invalid", code: "ambiguous_member_name", reason };
 }
 

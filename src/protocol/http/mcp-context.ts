@@ -98,7 +98,8 @@ function readObject(source: ScannedJson & { readonly outline: Outline }, isStric
   const method = recognized(memberString(source, "method"));
   if (method === undefined) return none;
   const twin = isStrict ? findAmbiguousName(bytes, outline) : undefined;
-  if (twin !== undefined) return ambiguous(`member "${twin.name}" is there twice, letter case apart`, idOf(source));
+  if (twin !== undefined)
+    return ambiguous(`member "${twin.name}" occurs twice, in different letter case`, idOf(source));
   return { kind: "mcp", context: contextOf(source, method) };
 }
 

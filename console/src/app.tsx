@@ -54,14 +54,14 @@ function CurrentView() {
           <h1>{found.name}</h1>
         </div>
         <Empty title="This is for operators">
-          <p>You may look at traffic, but not act on it. Ask the operator of this gateway for the role.</p>
+          <p>You can view traffic, but not act on it. Ask the operator of this gateway for the role.</p>
         </Empty>
       </main>
     );
   if (found !== undefined) return <found.component key={view} />;
   return (
     <main class="view">
-      <Empty title="There is no such page">
+      <Empty title="Page not found">
         <a class="button" href={href("live")}>
           To the live traffic
         </a>

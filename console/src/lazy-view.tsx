@@ -18,7 +18,7 @@ export function lazyView(load: () => Promise<ComponentType>): ComponentType {
         },
         (error: unknown) => {
           // After an update of the gateway the old parts are gone.
-          problem.value = new Error(`This view could not be fetched; reload the page. (${String(error)})`);
+          problem.value = new Error(`This view could not be loaded; reload the page. (${String(error)})`);
         },
       );
     }, []);

@@ -235,15 +235,15 @@ describe("in the console", () => {
       client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } }).catch((error: unknown) => error);
     const card = page.getByRole("article", { name: "Held: add" });
     const first = add();
-    await card.getByRole("button", { name: "Let it go" }).click();
+    await card.getByRole("button", { name: "Release" }).click();
     expect(JSON.stringify(await first)).toContain("2 + 40 = 42");
     const changed = add();
     const editor = card.getByLabel(/^Message /u);
     await editor.fill("{ not JSON");
-    await card.getByRole("button", { name: "Let it go" }).click();
+    await card.getByRole("button", { name: "Release" }).click();
     await card.getByRole("alert").waitFor();
     await editor.fill((await sent(opened)).replace('"b":40', '"b": 5'));
-    await card.getByRole("button", { name: "Let it go" }).click();
+    await card.getByRole("button", { name: "Release" }).click();
     expect(JSON.stringify(await changed)).toContain("2 + 5 = 7");
     const refused = add();
     await card.getByText(/refused in \d+ (?:s|min) if nobody decides/u).waitFor();

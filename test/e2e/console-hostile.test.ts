@@ -219,7 +219,7 @@ describe("the console in front of a hostile server", () => {
       await lookEverywhere(page);
       await expectNothingRan(page);
       await held.getByRole("tab", { name: "Let go" }).click();
-      await held.getByRole("button", { name: "Let it go" }).click();
+      await held.getByRole("button", { name: "Release" }).click();
     }
     await call;
     expect(elsewhere).toEqual([]);

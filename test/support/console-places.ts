@@ -200,7 +200,7 @@ function placesOf(opened: Opened, last: ExchangeRecord, refused: ExchangeRecord)
         await page.getByText("still running").waitFor();
       },
     },
-    { name: "nowhere", path: "nowhere", ready: "There is no such page" },
+    { name: "nowhere", path: "nowhere", ready: "Page not found" },
   ];
 }
 

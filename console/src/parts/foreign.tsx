@@ -9,7 +9,7 @@ export function Foreign({ text }: { readonly text: string }) {
     <>
       {text.split(split).map((part, index) =>
         index % 2 === 1 ? (
-          <span key={index} class="hidden-character" title="a character that cannot be seen">
+          <span key={index} class="hidden-character" title="invisible character">
             {codePointName(part)}
           </span>
         ) : (

@@ -28,7 +28,7 @@ function OneImage({ image: { type, data } }: { readonly image: SentImage }) {
       setBroken(true);
     }
   };
-  if (isBroken) return <p class="faint">This image cannot be drawn.</p>;
+  if (isBroken) return <p class="faint">This image cannot be displayed.</p>;
   if (url === undefined)
     return (
       <div>

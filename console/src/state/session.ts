@@ -20,9 +20,9 @@ onSignedOut(() => {
 });
 
 const failures: Readonly<Record<SignInFailure, string>> = {
-  refused: "Signing in did not work. Try again; the log of the gateway says more.",
-  "no-role": "You are known, but have no role here. Ask the operator of this gateway for one.",
-  unavailable: "The service that signs people in does not answer. Try again later.",
+  refused: "Sign-in failed. Try again; the gateway's log has the details.",
+  "no-role": "You signed in, but have no role here. Ask the operator of this gateway for one.",
+  unavailable: "The sign-in service does not respond. Try again later.",
 };
 
 /** Whether rows have to say which route they are about. */

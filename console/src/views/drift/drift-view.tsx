@@ -100,7 +100,7 @@ function DriftCard({ route, drift, onDecided }: DriftCardProps) {
           </ul>
         )}
         <Fields drift={drift} />
-        {!may("approve") && <p class="faint">Approving is for people with the role of an approver.</p>}
+        {!may("approve") && <p class="faint">Only people with the role of an approver can approve.</p>}
         {may("approve") && (
           <form
             class="row-flex"
@@ -113,7 +113,7 @@ function DriftCard({ route, drift, onDecided }: DriftCardProps) {
               class="field"
               style={{ flex: "1 1 240px" }}
               aria-label={`Reason to approve ${drift.key}`}
-              placeholder="Why it is all right"
+              placeholder="Why the change is fine"
               required
               maxLength={1000}
               onInput={({ currentTarget }) => (reason.value = currentTarget.value)}

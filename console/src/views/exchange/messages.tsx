@@ -31,7 +31,7 @@ function Leg({
   return (
     <section class="leg" aria-label={`${title} side`}>
       <h3>{title} side</h3>
-      {messages.length === 0 && <p class="faint">Nothing passed here: the gateway answered itself.</p>}
+      {messages.length === 0 && <p class="faint">Nothing was forwarded here: the gateway answered itself.</p>}
       {messages.map((frame) => (
         <FrameView key={frame.seq} frame={frame} start={start} />
       ))}
@@ -75,7 +75,7 @@ function parsed(body: string | undefined): unknown {
 function whyNoBody({ omitted, same }: Frame): string {
   if (!may("bodies")) return "You may not read messages.";
   if (omitted === "size") return "Larger than what is recorded.";
-  if (omitted === "queue") return "Left out, because the recording queue was nearly full.";
+  if (omitted === "queue") return "Omitted because the recording queue was nearly full.";
   return same === undefined ? "No body was recorded." : "The same as before.";
 }
 
@@ -89,7 +89,7 @@ export function Changes({ frames }: { readonly frames: readonly Frame[] }) {
     if (came?.body === undefined || went?.body === undefined || came.body === went.body) return [];
     return [{ part, before: prettyJson(came.body), after: prettyJson(went.body) }];
   });
-  if (pairs.length === 0) return <p class="soft">Nothing: every message went on as it came.</p>;
+  if (pairs.length === 0) return <p class="soft">Nothing: every message was forwarded unchanged.</p>;
   return (
     <div class="stack">
       {pairs.map(({ part, before, after }) => (

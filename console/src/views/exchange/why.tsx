@@ -74,7 +74,7 @@ export function Verdict({
       state === "refused"
         ? `Refused by a check of the gateway: ${code}`
         : state === "cancelled"
-          ? "Given up by its sender"
+          ? "Cancelled by its sender"
           : `Allowed, but it failed: ${code}`;
     return (
       <Said tone={state === "cancelled" ? "warn" : "bad"} icon={state === "cancelled" ? "info" : "cross"} title={title}>
@@ -104,7 +104,7 @@ export function Verdict({
     return (
       <Said tone="good" icon="check" title={`Allowed by ${nameOf(allowed)}`}>
         {allowed.read === undefined || allowed.read.length === 0
-          ? "The decision needed nothing of the message."
+          ? "The decision read nothing from the message."
           : `The decision looked at ${allowed.read.join(", ")}.`}
       </Said>
     );
@@ -112,9 +112,9 @@ export function Verdict({
     <Said
       tone="good"
       icon="check"
-      title={hasPolicy ? "Allowed: no rule concerned it" : "Allowed: this route has no policy"}
+      title={hasPolicy ? "Allowed: no rule applied to it" : "Allowed: this route has no policy"}
     >
-      {hasPolicy ? "The policy is about other kinds of messages." : "Everything that a client asks for is forwarded."}
+      {hasPolicy ? "The policy covers other kinds of messages." : "Everything that a client asks for is forwarded."}
     </Said>
   );
 }
@@ -244,7 +244,7 @@ function PhaseRules({ phase }: { readonly phase: PolicyExplanation["phases"][num
 function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] }) {
   return (
     <section>
-      <h3>Decided when it passed</h3>
+      <h3>Decided at the time</h3>
       <WideContent label="Decisions">
         <table>
           <thead>
@@ -294,7 +294,7 @@ export function Findings({ frames }: { readonly frames: readonly Frame[] }) {
   return (
     <section>
       <h3>Found in the messages</h3>
-      {found.length === 0 && <p class="faint">Nothing: it brought no message, so no rule was asked.</p>}
+      {found.length === 0 && <p class="faint">Nothing: there was no message, so no rule was evaluated.</p>}
       <ul class="rules">
         {found.map(({ code, severity, message, seq }) => (
           <li key={seq} class="rule">

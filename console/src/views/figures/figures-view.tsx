@@ -46,9 +46,7 @@ function Shown({ figures, minutes }: { readonly figures: Figures; readonly minut
   ];
   return (
     <div class="stack">
-      {!figures.complete && (
-        <p class="soft">There was more than could be counted: these are the newest requests only.</p>
-      )}
+      {!figures.complete && <p class="soft">Too many requests to count: only the newest are included.</p>}
       <dl class="tiles">
         {tiles.map(([name, text, hint, filter]) => (
           <div key={name} class="tile panel">

@@ -120,7 +120,7 @@ function LetGo({ held, decide }: { readonly held: Held; readonly decide: Decide 
       )}
       <div>
         <button type="submit" class="button primary">
-          {held.text === undefined ? "Let it go" : "Let it go, as it stands here"}
+          {held.text === undefined ? "Release" : "Release it as shown"}
         </button>
       </div>
     </form>
@@ -183,7 +183,7 @@ function AnswerIt({ decide }: { readonly decide: Decide }) {
         <button type="submit" class="button primary">
           Answer it
         </button>
-        <span class="faint">The message goes no further; the asker gets this.</span>
+        <span class="faint">The message is not forwarded; its sender gets this.</span>
       </div>
     </form>
   );

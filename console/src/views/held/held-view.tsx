@@ -81,9 +81,9 @@ export function HeldView() {
           <Empty title="Nothing is held">
             <p>
               {holding === ""
-                ? "Interceptors can hold messages for a person; so can this page, with a filter."
+                ? "Interceptors can hold messages for a decision. This page can too, with a filter."
                 : heldBy.value === holding
-                  ? "Messages that match wait here for you, as long as this page is open."
+                  ? "Matching messages are held here while this page is open."
                   : "Connecting to the gateway…"}
             </p>
           </Empty>

@@ -90,9 +90,7 @@ export function Run({ choice: { kind, offer }, target }: RunProps) {
         },
         onLost: () => (progress.value = "connection lost, trying again"),
         onProblem: () => {
-          problem.value = new Error(
-            "The gateway no longer knows this call: it was restarted. The call may have gone through.",
-          );
+          problem.value = new Error("The gateway was restarted and no longer knows this call. The call may have run.");
           end();
         },
       },
@@ -148,7 +146,7 @@ export function Run({ choice: { kind, offer }, target }: RunProps) {
       {outcome.value !== undefined && (
         <p>
           <a href={href("live", undefined, { filter: `trace:${trace.value}` })}>
-            <u>Why it was allowed or refused, and how long each part took</u>
+            <u>Why it was allowed or refused, and how long each step took</u>
           </a>
         </p>
       )}

@@ -56,7 +56,7 @@ export function Conversation({ filter, round }: { readonly filter: string; reado
           </button>
         </div>
       )}
-      {next.value !== undefined && turns.value.size === 0 && <Empty title="Nobody asked for anything here" />}
+      {next.value !== undefined && turns.value.size === 0 && <Empty title="Nothing was requested here" />}
       <ol class="cards">
         {ordered.map((turn) => (
           <Card key={turn.id} turn={turn} />

@@ -75,7 +75,7 @@ function SessionList() {
         <Problem error={error} />
         {value !== undefined && value.sessions.length === 0 && (
           <Empty title="No client connected in this time">
-            <p class="soft">Choose a longer time, or connect a client.</p>
+            <p class="soft">Choose a longer period, or connect a client.</p>
           </Empty>
         )}
         {value !== undefined && value.sessions.length > 0 && <SessionTable sessions={value.sessions} />}
@@ -205,7 +205,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
         {value?.next !== undefined && (
           <p class="soft">Only the newest {formatCount(maxExchanges)} messages are shown.</p>
         )}
-        {value !== undefined && exchanges.length === 0 && <Empty title="Nothing is recorded of this session" />}
+        {value !== undefined && exchanges.length === 0 && <Empty title="Nothing was recorded for this session" />}
         {exchanges.length > 0 && (
           <Tabs
             label="Ways to look at the session"

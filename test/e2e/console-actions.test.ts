@@ -229,7 +229,7 @@ describe("in the console", () => {
     const { page } = at;
     await page.getByLabel("Hold messages that match").fill("tool:add ~q");
     await page.getByRole("button", { name: "Hold what matches" }).click();
-    await page.getByText("Messages that match wait here").waitFor();
+    await page.getByText("Matching messages are held here").waitFor();
     await using client = await opened.connect();
     const add = (): Promise<unknown> =>
       client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } }).catch((error: unknown) => error);
@@ -261,7 +261,7 @@ describe("in the console", () => {
       .fill('{"result":{"content":[{"type":"text","text":"forty-two"}]}}');
     await card.getByRole("button", { name: "Answer it" }).click();
     expect(JSON.stringify(await answered)).toContain("forty-two");
-    await page.getByText("Messages that match wait here").waitFor();
+    await page.getByText("Matching messages are held here").waitFor();
   });
 });
 

@@ -209,7 +209,7 @@ describe("the console in front of a hostile server", () => {
     // An address fills the filter in; holding traffic takes a person.
     await page.getByText("Interceptors can hold messages").waitFor();
     await page.getByRole("button", { name: "Hold what matches" }).click();
-    await page.getByText("Messages that match wait here").waitFor();
+    await page.getByText("Matching messages are held here").waitFor();
     await using client = await opened.connect();
     const call = client.sdk.callTool({ name: "hostile", arguments: { [payloads]: payloads } });
     const held = page.getByRole("article", { name: "Held: hostile" });

@@ -167,7 +167,7 @@ function placesOf(opened: Opened, last: ExchangeRecord, refused: ExchangeRecord)
       open: async (page) => {
         await page.getByLabel("Hold messages that match").fill("tool:add ~q");
         await page.getByRole("button", { name: "Hold what matches" }).click();
-        await page.getByText("Messages that match wait here").waitFor();
+        await page.getByText("Matching messages are held here").waitFor();
         // It goes on when the page that holds it is left.
         void callOnce(opened);
         await page.getByRole("article", { name: "Held: add" }).waitFor();

@@ -170,17 +170,17 @@ export const commands = {
     usage: ["intercept FILTER [--timeout TIME] [--on-timeout block|continue] [--url URL]"],
     summary: "hold messages of a running gateway, and edit, drop or answer them",
     about: [
-      "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: let it go, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays. Policy and validation still apply to what you let go.",
-      "FILTER is a filter of `headgate traffic`; `~q` selects requests, `~s` answers, `~a` everything. Terms about what is known only afterwards, such as `dur:` or `decision:`, are refused.",
-      "A message that is not decided in time is refused, or passes with `--on-timeout continue`. When this command ends, held messages pass. At most 100 messages are held at once, 50 of one caller; further ones are refused.",
+      "Holds every message that matches FILTER, requests and their answers, and asks what to do with each: release it, edit it in `$EDITOR`, drop it, or answer it in the server's place. An edit changes only the values that you change; every other byte stays the same. Policy and validation still apply to released messages.",
+      "FILTER is a filter of `headgate traffic`; `~q` selects requests, `~s` answers, `~a` everything. Terms that are known only afterwards, such as `dur:` or `decision:`, are rejected.",
+      "A message that is not decided in time is refused, or released with `--on-timeout continue`. When this command ends, held messages are released. At most 100 messages are held at once, 50 of one caller; further ones are refused.",
       "The gateway must run on this machine as the same user.",
     ],
     options: {
-      timeout: { type: "string", value: "TIME", text: "How long a message is held at most. Default: 5m." },
+      timeout: { type: "string", value: "TIME", text: "Maximum time to hold a message. Default: 5m." },
       "on-timeout": {
         type: "string",
         value: "ACTION",
-        text: "What happens then: `block` refuses the message, `continue` lets it go. Default: block.",
+        text: "What happens then: `block` refuses the message, `continue` releases it. Default: block.",
       },
       url: {
         type: "string",

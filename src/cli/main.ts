@@ -7,7 +7,7 @@ import { ownCommand } from "./find-program.ts";
 import { widthOf } from "./text-layout.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
-/** How long a gateway that has ended waits for its last writes. */
+/** How long a gateway that has shut down waits for its last writes. */
 const lastWritesMs = 2000;
 
 /** Every command, imported only when it is called: a fast start matters more than shared modules. */
@@ -85,7 +85,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** The reader of our output may have seen enough, as `head` does. */
+/** The reader of the output may have stopped reading, as `head` does. */
 function exitQuietly(error: Error): void {
   if (Reflect.get(error, "code") === "EPIPE") process.exit(0);
   process.stderr.write(`headgate: cannot write to standard output: ${error.message}\n`);
@@ -123,7 +123,7 @@ function processIo(): ServingIo {
         let isStopping = false;
         for (const signal of ["SIGINT", "SIGTERM"] as const) {
           process.on(signal, () => {
-            // A second signal means: do not wait. By convention, the exit code names the signal.
+            // A second signal means do not wait. By convention, the exit code names the signal.
             if (isStopping) process.exit(128 + signals[signal]);
             isStopping = true;
             resolve(signal);

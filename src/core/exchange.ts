@@ -4,7 +4,7 @@ import type { Message } from "../protocol/message.ts";
 import { type Era, type Revision, revisions } from "../protocol/revisions.ts";
 import { Cancellation } from "./cancellation.ts";
 
-/** The caller. Everybody is `anonymous` unless a route authenticates. */
+/** The caller. All callers are `anonymous` unless a route authenticates them. */
 export interface Principal {
   /** Unique across all authenticators of a gateway; not a secret. */
   readonly id: string;
@@ -58,13 +58,13 @@ export type TransportContext =
     }
   | { readonly type: "in-process" };
 
-/** What is known of the HTTP request that brought a message. */
+/** What is known about the HTTP request that carried a message. */
 export type HttpFacts = Pick<
   Extract<TransportContext, { readonly type: "http" }>,
   "method" | "path" | "host" | "isSecure" | "headers" | "peer" | "trace"
 >;
 
-/** The HTTP request that brought a message: its own, or the POST of an HTTP+SSE client. */
+/** The HTTP request that carried a message: its own, or the POST of an HTTP+SSE client. */
 export function httpFactsOf(transport: TransportContext): HttpFacts | undefined {
   if (transport.type === "http") return transport;
   return transport.type === "sse" ? transport.post : undefined;
@@ -72,7 +72,7 @@ export function httpFactsOf(transport: TransportContext): HttpFacts | undefined 
 
 /** Maps our session id to the upstream's; nothing else does (SC-046). */
 export interface SessionContext {
-  /** Our id. The one that the client knows is sealed and contains it. */
+  /** The gateway's id. The one that the client knows is sealed and contains it. */
   readonly id: string;
   /** The session in log lines, labels and records; the id itself is a credential. */
   readonly label: string;
@@ -80,7 +80,7 @@ export interface SessionContext {
   readonly upstreamId: string | undefined;
   /** The name that the client gave itself in the handshake. */
   readonly clientName?: string | undefined;
-  /** The HTTP request that brought the client's last message. */
+  /** The HTTP request that carried the client's last message. */
   readonly lastRequest?: HttpFacts | undefined;
 }
 
@@ -93,7 +93,7 @@ export interface Timing {
 export { systemClock, systemTimer } from "../lib/clock.ts";
 export type { Clock, SetTimer } from "../lib/clock.ts";
 
-/** Where messages go that the server sends while it answers a request of the client. */
+/** Receives the messages that the server sends while it answers a client's request. */
 export interface ReplyStream {
   /** The upstream has started to stream, so start towards the client too, without waiting for the first message. */
   open(): void;
@@ -146,7 +146,7 @@ export interface Tracking {
   subscriptions?: ReadonlyMap<string, UpstreamTarget | undefined>;
   /** Where several servers are behind a route: what the name of a list entry stands for. */
   entryTarget?: (principal: Principal, kind: string, name: string) => UpstreamTarget | undefined;
-  /** The tool that is really called, where the client called it through `call_tool`. */
+  /** The real tool, if the client called it through `call_tool`. */
   calledTool?: string;
   /** The entry among the pending requests; opaque to everything else. */
   entry: unknown;
@@ -157,8 +157,8 @@ export interface Tracking {
 }
 
 /**
- * One message on its way through the gateway, with everything known about it. The exchange of a request lives until its
- * answer; messages that the other side sends meanwhile are exchanges of their own, with this one as their `parent`.
+ * One message in transit, with everything known about it. The exchange of a request lives until its
+ * answer. Messages that the other side sends until then have their own exchanges, with this one as their `parent`.
  */
 export interface Exchange {
   /** The label of the message (SC-036); connects log lines, events, records, spans and error answers. */
@@ -202,7 +202,7 @@ interface Tracked {
   readonly tracking: Tracking;
 }
 
-/** What is known of something that passed, whether or not it holds a message. An exchange has all of it. */
+/** What is known about something that passed, whether or not it contains a message. An exchange has all of it. */
 export type MessageOrigin = Pick<
   Exchange,
   "id" | "direction" | "route" | "principal" | "session" | "revision" | "transport" | "parent"
@@ -229,7 +229,7 @@ export interface ExchangeOptions {
   readonly reply?: ReplyStream | undefined;
 }
 
-/** Makes an exchange: the only place that does, so that all have the same shape. */
+/** Creates an exchange. This is the only place that does, so that all have the same shape. */
 export function createExchange(options: ExchangeOptions): Exchange {
   const { message, revision, traceHeaders, isUnpaced } = options;
   const exchange: Exchange = {
@@ -271,14 +271,14 @@ export function entryTargetOf(
   return entryTarget(principal, kind, name) ?? (upstream && { member: upstream.member, name });
 }
 
-/** The timing of a message that arrives now. */
+/** The timing of a message that has just arrived. */
 export function timingOf(clock: Clock): Timing {
   return { startedAt: clock.now(), wallTime: clock.wall() };
 }
 
 /**
  * The configured route that a route's name stands for: a view is served like a route of its own, as `desk/triage`, but what
- * is said of `desk` holds there too.
+ * is configured for `desk` applies there too.
  */
 export function configuredRoute(route: string): string {
   const end = route.indexOf("/");

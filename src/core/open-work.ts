@@ -1,10 +1,10 @@
 import { InFlightCounter } from "../lib/token-bucket.ts";
 
-/** A piece of work that can be brought to an early end. */
+/** A piece of work that can be ended early. */
 export interface Work {
-  /** Asks it to end soon. */
+  /** Asks it to end on its own. */
   cancel?(): void;
-  /** Ends it now, whatever it waits for. */
+  /** Ends it now, no matter what it waits for. */
   abandon(): void;
 }
 
@@ -36,7 +36,7 @@ export class OpenWorkEntry {
 }
 
 /**
- * All work that was begun and has not ended. A linked list, because a set whose members change with every request makes
+ * All work that has started and not ended. A linked list, because a set whose members change with every request makes
  * garbage that survives until a full collection.
  */
 export class OpenWork {
@@ -75,22 +75,22 @@ export class OpenWork {
     this.#isClosed = true;
   }
 
-  /** Resolves when no counted work is open. */
+  /** Resolves once no counted work is open. */
   whenIdle(): Promise<void> {
     return this.#counted.whenIdle();
   }
 
-  /** Resolves when no work is open at all. */
+  /** Resolves once no work is open at all. */
   whenEmpty(): Promise<void> {
     return this.#all.whenIdle();
   }
 
-  /** Asks everything to end by itself. */
+  /** Asks all work to end on its own. */
   cancel(): void {
     for (const { work } of this.#entries()) work.cancel?.();
   }
 
-  /** Ends everything now, the newest first: a part before the whole that it belongs to. */
+  /** Ends all work now, newest first: a part before the whole that it belongs to. */
   abandon(): void {
     for (const entry of this.#entries()) if (!entry.isOver) entry.work.abandon();
   }

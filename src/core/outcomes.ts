@@ -12,7 +12,7 @@ interface OutcomeFacts {
   readonly meaning: string;
 }
 
-/** How a message ended: the words of the log, the metrics and the recording alike. */
+/** How a message ended, as named in the log, the metrics and the recording. */
 export const outcomes = {
   open: { isFailure: false, meaning: "not answered yet" },
   ok: { isFailure: false, meaning: "answered with a result" },
@@ -36,14 +36,14 @@ export const failedOutcomes: readonly Outcome[] = (Object.keys(outcomes) as Outc
   (outcome) => outcomes[outcome].isFailure,
 );
 
-/** Errors that are a fault of neither the gateway nor the upstream: those have the code -32603, or never an answer. */
+/** Errors that are not the fault of the gateway or the upstream; those have the code -32603, or no answer. */
 const refusals: ReadonlySet<string> = new Set(
   Object.entries(errorTable).flatMap(([code, { http, jsonrpc = http }]) =>
     jsonrpc === undefined || jsonrpc === -32603 ? [] : [code],
   ),
 );
 
-/** The outcome of a message that the gateway answered with an error of its own. */
+/** The outcome of a message that the gateway itself answered with an error. */
 export function outcomeOfCode(code: string): Outcome {
   return code === "cancelled" ? "cancelled" : refusals.has(code) ? "refused" : "failed";
 }
@@ -70,7 +70,7 @@ function outcomeOfAnswer(answer: Message): Outcome {
   return asks ? "input_required" : "ok";
 }
 
-/** The code of an error that the gateway itself made; undefined for those of the other side. */
+/** The code of an error from the gateway itself; undefined for errors from the other side. */
 export function gatewayCodeOf(answer: Message): string | undefined {
   const data = memberValue(answer, "error.data");
   if (!isObject(data) || data["origin"] !== "gateway") return undefined;

@@ -29,7 +29,7 @@ export interface Reply {
   readonly hasCheckedInputRequests?: true;
 }
 
-/** The reply to messages that have none. */
+/** The reply to messages that need none. */
 export const noReply: Reply = { message: undefined };
 
 /** Takes an exchange to its reply. The innermost handler sends it to the other side. */
@@ -46,9 +46,9 @@ export const identityInterceptor: Interceptor = (next) => next;
  * followed by either `answered` or `failed`.
  */
 export interface Guard {
-  /** Called before the message goes on; an error refuses it. */
+  /** Called before the message is passed on; an error refuses it. */
   enter(exchange: Exchange): GatewayError | undefined;
-  /** Called with the answer; returns what goes back, usually the same. */
+  /** Called with the answer; returns what is sent back, usually the same. */
   answered(exchange: Exchange, reply: Reply): Reply;
   /** Called when there will be no answer. */
   failed(exchange: Exchange, error: GatewayError): void;

@@ -25,7 +25,7 @@ export function errorMessage(id: RequestId | undefined, error: ErrorBody): Error
   return made;
 }
 
-/** Makes a response with the given JSON text as its result, and the id exactly as the request wrote it. */
+/** Creates a response with the given JSON text as its result, and the id exactly as written in the request. */
 export function resultMessage(id: RequestId, resultJson: string): ResultMessage {
   return synthesizeResult(`{"jsonrpc":"2.0","id":${id.json},"result":${resultJson}}`);
 }

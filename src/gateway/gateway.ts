@@ -87,7 +87,7 @@ export type ReloadOutcome =
       readonly ok: true;
       /** The changed keys, as paths such as `routes.files.timeouts.tool`. */
       readonly changed: readonly string[];
-      /** The changes among them that need a restart; all others apply from the next message on. */
+      /** Those among them that need a restart; all others apply from the next message. */
       readonly needsRestart: readonly string[];
     }
   /** Nothing was changed. */
@@ -110,15 +110,15 @@ function longestEndOf({ readinessDelay, grace }: Config["shutdown"]): number {
 
 /** A gateway: routes, sessions and metrics. It listens when told to. */
 export interface Gateway extends AsyncDisposable {
-  /** Starts to listen as configured. */
+  /** Starts listening as configured. */
   listen(): Promise<ListeningGateway>;
-  /** Serves HTTP requests of a server of your own, without listening itself. */
+  /** Serves HTTP requests of your own server, without listening itself. */
   readonly handle: RequestListener;
   /** Serves one client over a channel, such as the standard streams. The route may be omitted if there is only one. */
   serve(channel: Channel, route: string | undefined, onGone: () => void): ChannelEvents;
   /**
-   * Applies another configuration, all of it or nothing. Sessions and streams go on under the new rules. Upstreams that
-   * are configured as before keep their connections and processes; others finish running calls within
+   * Applies a new configuration, all of it or nothing. Sessions and streams continue under the new rules. Upstreams that
+   * have not changed keep their connections and processes; others finish running calls within
    * `shutdown.grace`. Interceptors stay unless others are given.
    */
   reload(config: Config, changes?: ReloadOptions): Promise<ReloadOutcome>;
@@ -145,7 +145,7 @@ export interface Gateway extends AsyncDisposable {
 const shuttingDown = "the gateway is shutting down";
 
 /**
- * Creates a gateway. Nothing is connected or started before it is needed.
+ * Creates a gateway. Connections and processes are started only when they are needed.
  *
  * @example
  * const checked = parseConfig({ upstream: { url: "http://127.0.0.1:3000/mcp" } });

@@ -61,7 +61,7 @@ export class Session implements SessionContext {
   survivesRestart = false;
   /** Returns the upstream's session; set by the upstream binding. */
   readUpstream: () => UpstreamSession | undefined = () => undefined;
-  /** The HTTP request that brought the client's last message. */
+  /** The HTTP request that carried the client's last message. */
   lastRequest: HttpFacts | undefined;
   lastActiveAt: number;
   /** Unanswered requests of the client; a busy session is never evicted. */

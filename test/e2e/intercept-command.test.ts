@@ -66,7 +66,7 @@ describe("headgate intercept", () => {
     const first = session.post(toolCall(2, "held"));
     await nextHeld(command);
     expect(upstream.received("tools/call")).toHaveLength(1);
-    desk.type("l");
+    desk.type("r");
     expect((await first).json).toEqual(textResult(2, "held"));
 
     const second = session.post(toolCall(3, "held"));
@@ -86,8 +86,8 @@ describe("headgate intercept", () => {
     const calls = [1, 2, 3, 4].map(async (id) => desk.session.post(toolCall(id, "held")));
     for (const _call of calls) {
       const id = await nextHeld(desk.command);
-      desk.type("l");
-      await desk.command.waitForLine(new RegExp(`let go ${id}`, "u"));
+      desk.type("r");
+      await desk.command.waitForLine(new RegExp(`released ${id}`, "u"));
     }
     for (const call of calls) expect((await call).text).toContain("held");
     expect(desk.command.output()).toMatch(/1 more held\)/u);
@@ -121,7 +121,7 @@ describe("headgate intercept", () => {
     desk.type("edit");
     await desk.command.waitForLine(expected);
     expect(desk.upstream.received("tools/call")).toEqual([]);
-    desk.type("l");
+    desk.type("r");
     expect((await answer).json).toEqual(textResult(1, "held"));
     expect(desk.upstream.received("tools/call")).toHaveLength(1);
   });
@@ -138,7 +138,7 @@ describe("headgate intercept", () => {
     expect((await answer).json).toMatchObject({ id: 1, error: { message: "first" } });
     const next = desk.session.post(toolCall(2, "held"));
     await nextHeld(desk.command);
-    desk.type("l");
+    desk.type("r");
     await eventually(() => expect(other.output()).toMatch(/→ tools\/call held/u));
     other.stdin.write("d second\n");
     expect((await next).json).toMatchObject({ id: 2, error: { message: "second" } });

@@ -55,7 +55,7 @@ export const intercept = defineCommand("intercept", async ({ values, positionals
   const isByHand = ended.signal.aborted;
   ended.abort();
   await asking;
-  io.out(isByHand ? "stopped holding; held messages were let go\n" : "the gateway has ended\n");
+  io.out(isByHand ? "stopped holding; held messages were released\n" : "the gateway has ended\n");
   return isByHand ? exitCodes.ok.code : exitCodes.failed.code;
 });
 
@@ -139,8 +139,8 @@ class Desk {
     return "decided";
   }
 
-  #decisionOf(name: "let go" | "edit" | "drop" | "answer", rest: string, held: HeldView): HoldDecision | undefined {
-    if (name === "let go") return { action: "continue" };
+  #decisionOf(name: "release" | "edit" | "drop" | "answer", rest: string, held: HeldView): HoldDecision | undefined {
+    if (name === "release") return { action: "continue" };
     if (name === "drop") return rest === "" ? { action: "block" } : { action: "block", reason: rest };
     if (name === "answer") {
       const text = rest === "" ? editText(answerTemplate, this.#io) : rest;
@@ -179,11 +179,11 @@ class Desk {
   }
 }
 
-const commandNames = ["let go", "edit", "drop", "answer", "show", "quit"] as const;
-const prompt = "[l]et go, [e]dit, [d]rop, [a]nswer, [s]how all, [q]uit? ";
+const commandNames = ["release", "edit", "drop", "answer", "show", "quit"] as const;
+const prompt = "[r]elease, [e]dit, [d]rop, [a]nswer, [s]how all, [q]uit? ";
 const answerTemplate = `${JSON.stringify({ result: { content: [{ type: "text", text: "" }] } }, undefined, 2)}\n`;
 const done: Readonly<Record<HoldDecision["action"], string>> = {
-  continue: "let go",
+  continue: "released",
   modify: "changed",
   block: "dropped",
   answer: "answered",

@@ -29,7 +29,7 @@ export interface BlockOptions {
 /** How long a message is held, and what happens then. */
 export interface PauseOptions {
   readonly timeoutMs: number;
-  /** What happens when nobody decides in time; `block` unless given. */
+  /** What happens if nobody decides in time. Default: `block`. */
   readonly onTimeout?: "block" | "continue";
   /** Shown with the held message. */
   readonly reason?: string;
@@ -78,7 +78,7 @@ export function pause(options: PauseOptions): Action {
   return { type: "pause", ...options };
 }
 
-/** Waits, then applies another action; lets the message pass unless given. */
+/** Waits, then applies another action. Default: lets the message pass. */
 export function delay(ms: number, next: Action = onward): Action {
   return { type: "delay", ms, next };
 }

@@ -19,7 +19,7 @@ export interface HeldMessagesOptions {
   readonly isWorker?: boolean;
 }
 
-/** A message that waits for a decision. */
+/** A message that is waiting for a decision. */
 export interface HeldMessage {
   /** The id to pass to `resume`, `modify` or `block`. */
   readonly id: string;
@@ -89,7 +89,7 @@ const closed: Release = {
 };
 
 /**
- * Holds messages until someone decides about them, their time is over, nobody waits for them any more, or it is closed.
+ * Holds messages until someone decides about them, they time out, their request is cancelled, or it is closed.
  * Nothing outlives the process: closing refuses all held messages.
  */
 export class HeldMessages {
@@ -111,12 +111,12 @@ export class HeldMessages {
     return [...this.#entries.values()].map(({ held }) => held);
   }
 
-  /** Lets a held message pass unchanged. */
+  /** Releases a held message unchanged. */
   resume(id: string): HeldMessageResult {
     return this.#decide(id, { type: "resume", reason: "resumed" });
   }
 
-  /** Lets a held message pass with a change; it stays held if the change is refused. */
+  /** Releases a held message with a change; it stays held if the change is refused. */
   modify(id: string, change: MessageChange): HeldMessageResult {
     const entry = this.#entries.get(id);
     if (entry === undefined) return unknown;

@@ -17,7 +17,7 @@ import { conditionOf } from "../filter-query.ts";
 import type { Caller } from "../sign-in/sign-in.ts";
 import { nothing } from "../schemas.ts";
 
-/** A message that waits for a decision. */
+/** A message that is waiting for a decision. */
 const held = z.strictObject({
   id: z.string(),
   interceptor: z.string().describe("What holds it."),

@@ -110,6 +110,6 @@ export type { SseEnd, SseEvent, SseOverflow } from "./sse/event.ts";
 export { encodePrimingEvent, encodeSseEvent, encodeSseMessage } from "./sse/encoder.ts";
 export type { SseEncoding, SseEventInput } from "./sse/encoder.ts";
 export { createLineReader, frameLine } from "./line-framing.ts";
-export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd } from "./line-framing.ts";
+export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd, SkippedLine } from "./line-framing.ts";
 export { createLabeler, decodeLabel, encodeLabel } from "./ids/label.ts";
 export type { LabelDecoding, Labeler, LabelerOptions, LabelParts, LabelSubject } from "./ids/label.ts";

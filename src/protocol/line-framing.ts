@@ -7,6 +7,15 @@ export interface LineOverflow {
   readonly size: number;
 }
 
+/** Both ends of a line over the limit: enough to tell which request it is about. */
+export interface SkippedLine {
+  readonly limit: number;
+  /** Its first bytes, at most 1024. */
+  readonly start: Buffer;
+  /** Its last bytes, at most 1024. */
+  readonly end: Buffer;
+}
+
 /** Whether the input ended after a complete line. */
 export type LinesEnd =
   | { readonly complete: true }
@@ -23,6 +32,8 @@ export interface LineReaderOptions {
   /** Gets each non-blank line, without its line end. */
   readonly onLine: (line: Buffer) => void;
   readonly onOverflow?: (overflow: LineOverflow) => void;
+  /** Gets each line over the limit when it has ended; `onOverflow` gets it when it exceeds the limit. */
+  readonly onSkipped?: (line: SkippedLine) => void;
 }
 
 /** Turns chunks of bytes into lines; chunks may be split anywhere. */
@@ -32,6 +43,9 @@ export interface LineReader {
   /** Ends the input and returns the unfinished last line. The reader can then be used again. */
   end(): LinesEnd;
 }
+
+/** How much of either end of a skipped line is kept: room for the id of a message. */
+const keptOfSkipped = 1024;
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -47,19 +61,35 @@ const TAB = 0x09;
  * process.stdin.on("data", (chunk: Buffer) => reader.push(chunk));
  */
 export function createLineReader(options: LineReaderOptions): LineReader {
-  const { maxLineBytes = stdioLineLimit, onLine, onOverflow } = options;
+  const { maxLineBytes = stdioLineLimit, onLine, onOverflow, onSkipped } = options;
   const buffer = new ByteBuffer();
-  let skipping = false;
+  let skipped: SkippedLine | undefined;
 
   function overflow(size: number): void {
-    buffer.clear();
     onOverflow?.({ limit: maxLineBytes, size });
+  }
+
+  /** Copies, so that a few bytes do not keep a large chunk in memory. */
+  function firstOf(bytes: Buffer): Buffer {
+    return Buffer.from(bytes.subarray(0, keptOfSkipped));
+  }
+
+  function lastOf(earlier: Buffer, bytes: Buffer): Buffer {
+    if (bytes.length >= keptOfSkipped) return Buffer.from(bytes.subarray(-keptOfSkipped));
+    return Buffer.concat([earlier, bytes]).subarray(-keptOfSkipped);
+  }
+
+  function skip(line: SkippedLine, more: Buffer): SkippedLine {
+    return { ...line, end: lastOf(line.end, more) };
   }
 
   function takeLine(source: Buffer, start: number, lineFeed: number): void {
     const end = contentEnd(source, start, lineFeed);
-    if (end - start > maxLineBytes) overflow(end - start);
-    else if (!isBlank(source, start, end)) onLine(source.subarray(start, end));
+    if (end - start > maxLineBytes) {
+      const line = source.subarray(start, end);
+      overflow(line.length);
+      onSkipped?.({ limit: maxLineBytes, start: firstOf(line), end: lastOf(nothing, line) });
+    } else if (!isBlank(source, start, end)) onLine(source.subarray(start, end));
   }
 
   /** A CR at the end of the chunk may be half a line end, so it does not count yet. */
@@ -68,7 +98,9 @@ export function createLineReader(options: LineReaderOptions): LineReader {
     const size = buffer.size + chunk.length - at;
     const allowed = chunk[chunk.length - 1] === CR ? maxLineBytes + 1 : maxLineBytes;
     if (size > allowed) {
-      skipping = true;
+      buffer.append(chunk, at, chunk.length);
+      const begun = buffer.take();
+      skipped = { limit: maxLineBytes, start: firstOf(begun), end: lastOf(nothing, begun) };
       overflow(size);
     } else {
       buffer.append(chunk, at, chunk.length);
@@ -81,8 +113,9 @@ export function createLineReader(options: LineReaderOptions): LineReader {
       let at = 0;
       let lineFeed = chunk.indexOf(LF);
       while (lineFeed !== -1) {
-        if (skipping) {
-          skipping = false;
+        if (skipped !== undefined) {
+          onSkipped?.(skip(skipped, chunk.subarray(at, lineFeed)));
+          skipped = undefined;
         } else if (buffer.size > 0) {
           buffer.append(chunk, at, lineFeed);
           const line = buffer.take();
@@ -93,11 +126,12 @@ export function createLineReader(options: LineReaderOptions): LineReader {
         at = lineFeed + 1;
         lineFeed = chunk.indexOf(LF, at);
       }
-      if (!skipping) keepRest(chunk, at);
+      if (skipped === undefined) keepRest(chunk, at);
+      else skipped = skip(skipped, chunk.subarray(at));
     },
     end() {
-      const cut = skipping;
-      skipping = false;
+      const cut = skipped !== undefined;
+      skipped = undefined;
       const held = buffer.take();
       const rest = held.subarray(0, contentEnd(held, 0, held.length));
       if (cut) return { complete: false, rest: undefined };

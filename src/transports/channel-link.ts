@@ -6,7 +6,7 @@ import { type Message, messageBytes, type ParseLimits } from "../protocol/messag
 import { metadataOf } from "../protocol/metadata.ts";
 import { parseSingle } from "../protocol/parse.ts";
 import { type Era, newestLegacy, newestModern, type Revision } from "../protocol/revisions.ts";
-import { describeInvalid } from "./invalid-message.ts";
+import { describeInvalid, describeUnread, type InvalidMessage } from "./invalid-message.ts";
 import {
   cancelledError,
   cancelledNotification,
@@ -191,7 +191,7 @@ class ChannelLink implements UpstreamLink {
     this.#queue = createSerialQueue(this.#report);
     this.#channel = new LazyChannel(open, {
       message: (bytes) => this.#receive(bytes),
-      malformed: (bytes, reason) => events.malformed(bytes, reason, undefined, options.context(this.incarnation)),
+      malformed: (bytes, reason, unread) => this.#receiveInvalid(bytes, describeUnread(unread, reason)),
       closed: (error) => {
         this.#pending.rejectAll(error);
         events.closed(error);
@@ -260,16 +260,19 @@ class ChannelLink implements UpstreamLink {
   readonly #report = (error: unknown): void => this.#events.error(GatewayError.from(error));
 
   #receive(bytes: Buffer): void {
-    const { limits, context } = this.#options;
+    const { limits } = this.#options;
     const parsing = { revision: this.#revision, mode: "enforce", limits } as const;
     const message = parseSingle(bytes, parsing);
     if (message !== undefined) {
       this.#queue(() => this.#deliver(message));
       return;
     }
-    const { reason, response } = describeInvalid(bytes, parsing);
+    this.#receiveInvalid(bytes, describeInvalid(bytes, parsing));
+  }
+
+  #receiveInvalid(bytes: Buffer, { reason, response }: InvalidMessage): void {
     const pending = response === undefined ? undefined : this.#pendingOf(response.withId);
-    this.#events.malformed(bytes, reason, pending?.exchange, context(this.incarnation));
+    this.#events.malformed(bytes, reason, pending?.exchange, this.#options.context(this.incarnation));
     // After the messages that came before it.
     if (response !== undefined && pending !== undefined) this.#queue(() => pending.settle(response.error));
   }

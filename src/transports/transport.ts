@@ -12,6 +12,7 @@ import { createNotification } from "../core/synthesize.ts";
 import { GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
+import type { UnreadMessage } from "../protocol/unread-message.ts";
 
 /** What a link reports besides the responses to its requests. */
 export interface LinkEvents {
@@ -133,7 +134,8 @@ export interface Channel {
 export interface ChannelEvents {
   /** One message as received; the receiver owns the buffer. */
   message(bytes: Buffer): void;
-  malformed(bytes: Buffer, reason: string): void;
+  /** Bytes that are not a message; `unread` is the message that they would have been, as far as that can be told. */
+  malformed(bytes: Buffer, reason: string, unread?: UnreadMessage): void;
   closed(error: GatewayError): void;
 }
 

@@ -19,11 +19,25 @@ const broken: Readonly<Record<string, string>> = {
   "an error whose code is a text": '{"jsonrpc":"2.0","id":ID,"error":{"code":"x","message":"m"}}',
   "an error without a message": '{"jsonrpc":"2.0","id":ID,"error":{"code":-32000}}',
 };
+const longLine = 200_000;
+
+/** Responses that cannot be read up to their end; their id stands before or after what is broken. PAD is a long text. */
+const unreadable: Readonly<Record<string, string>> = {
+  "a number that is not one": '{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}',
+  "the same before the id": '{"result":{"x":NaN},"jsonrpc":"2.0","id":ID}',
+  "more levels than are read": `{"id":ID,"result":{"x":${"[".repeat(500)}${"]".repeat(500)}},"jsonrpc":"2.0"}`,
+  "a cut end": '{"jsonrpc":"2.0","id":ID,"result":{"content":[',
+  "a long line": '{"jsonrpc":"2.0","id":ID,"result":{"x":"PAD"}}',
+  "a long line with the id at its end": '{"result":{"x":"PAD"},"jsonrpc":"2.0","id":ID}',
+  "a long error": '{"jsonrpc":"2.0","error":{"code":-32000,"message":"PAD"},"id":ID}',
+};
 /** Before the valid answer: broken requests have the same id, but it is the server's own. */
 const notResponses: readonly string[] = [
   '{"jsonrpc":"2.0","id":ID,"method":"roots/list","params":5}',
   '{"jsonrpc":"2.0","id":ID,"Method":"roots/list","result":"x"}',
   '{"id":ID,"method":7}',
+  '{"jsonrpc":"2.0","id":ID,"method":"roots/list","params":{"x":"PAD"}}',
+  '{"method":"roots/list","params":{"x":NaN},"jsonrpc":"2.0","id":ID}',
 ];
 
 /** A server on standard streams that answers calls with the lines that they bring. */
@@ -35,7 +49,8 @@ require("node:readline").createInterface({ input: process.stdin }).on("line", (l
   const info = { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } };
   if (method === "initialize") return say(info);
   if (method !== "tools/call") return process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: "no" } }) + "\\n");
-  for (const text of params.arguments.lines) process.stdout.write(text.replace("ID", JSON.stringify(id)) + "\\n");
+  for (const text of params.arguments.lines)
+    process.stdout.write(text.replace("ID", JSON.stringify(id)).replace("PAD", "x".repeat(${longLine})) + "\\n");
   if (params.arguments.isAnswered) say({ content: [] });
 });`;
 const onStreams = { command: process.execPath, args: ["-e", server], era: "legacy" };
@@ -68,32 +83,31 @@ const clients: Readonly<Record<string, Calling>> = {
 };
 
 const names = Object.keys(broken);
-const refusedAll = names.map((_name, id) => ({
+const refused = (_name: string, id: number) => ({
   id,
   error: {
     code: -32_603,
     message: expect.stringMatching(/^the upstream's response is not valid: /u),
     data: { origin: "gateway", code: "upstream_invalid" },
   },
-}));
+});
 
 describe("a response that is no valid message", () => {
   it.each(Object.keys(clients).flatMap((era) => ["session", "shared"].map((sharing) => [era, sharing] as const)))(
     "[SC-030, SC-039] ends its request at once on standard streams: %s clients, sharing %s",
     async (era, sharing) => {
       using folder = temporaryFolder();
+      const lines = [...Object.values(broken), ...Object.values(unreadable)];
       const store = folder.at("traffic.sqlite");
       {
         await using gateway = await startConfigured({
           record: { file: store },
+          limits: { stdioLineBytes: longLine },
           routes: { only: { upstream: { ...onStreams, sharing } } },
         });
-        const calls = [
-          ...Object.values(broken).map((line) => ({ lines: [line] })),
-          { lines: notResponses, isAnswered: true },
-        ];
+        const calls = [...lines.map((line) => ({ lines: [line] })), { lines: notResponses, isAnswered: true }];
         const answers = await clients[era]?.(gateway.url, calls);
-        expect(answers).toMatchObject([...refusedAll, { id: names.length, result: { content: [] } }]);
+        expect(answers).toMatchObject([...lines.map(refused), { id: lines.length, result: { content: [] } }]);
       }
       const { output } = await headgate(
         "traffic",
@@ -104,7 +118,7 @@ describe("a response that is no valid message", () => {
         store,
       );
       const rows = output.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as ExchangeRecord]));
-      expect(rows.filter(({ gatewayCode }) => gatewayCode === "upstream_invalid")).toHaveLength(names.length);
+      expect(rows.filter(({ gatewayCode }) => gatewayCode === "upstream_invalid")).toHaveLength(lines.length);
     },
   );
 
@@ -130,7 +144,7 @@ describe("a response that is no valid message", () => {
         gateway.url,
         Object.values(broken).map((line) => ({ lines: [line] })),
       );
-      expect([era, answers]).toMatchObject([era, refusedAll]);
+      expect([era, answers]).toMatchObject([era, names.map(refused)]);
     }
   });
 });

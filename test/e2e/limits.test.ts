@@ -134,14 +134,13 @@ describe("a line of a child process that is too long", () => {
       routes: {
         child: {
           upstream: { command: process.execPath, args: ["-e", script], era: "legacy" },
-          timeouts: { tools: { long: "200ms" } },
         },
       },
     });
     const session = await openSession(gateway.url);
     expect(await session.post(toolCall(1, "long"))).toMatchObject({
-      status: 504,
-      json: { id: 1, error: { data: { code: "upstream_timeout" } } },
+      status: 502,
+      json: { id: 1, error: { data: { code: "upstream_invalid" } } },
     });
     expect(await session.post(toolCall(2, "short"))).toMatchObject({ status: 200, json: { id: 2 } });
   });

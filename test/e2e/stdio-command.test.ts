@@ -57,4 +57,23 @@ describe("headgate stdio", () => {
     const refused = await pipe(["--", ...stdioFixture({ era: "modern" })], ["{}", batch.replace("[", "[[")]);
     expect(refused.answers).toMatchObject([{ error: { code: -32600 } }, { error: {} }]);
   });
+
+  it("[SC-086] answers a request that is too long by its id, wherever that stands, and goes on", async () => {
+    const argument = "x".repeat(11 * 1024 * 1024);
+    const call = { params: { name: "add", arguments: { argument } }, jsonrpc: "2.0" };
+    const { answers } = await pipe(
+      ["--", ...stdioFixture({ era: "legacy" })],
+      [
+        initialize,
+        JSON.stringify({ id: "first", method: "tools/call", ...call }),
+        JSON.stringify({ method: "tools/call", ...call, id: "last" }),
+        '{"jsonrpc":"2.0","id":6,"method":"ping"}',
+      ],
+    );
+    expect(answers.map(({ id }) => id)).toEqual(expect.arrayContaining([1, 6]));
+    for (const id of ["first", "last"])
+      expect(answers.find((answer) => answer.id === id)).toMatchObject({
+        error: { message: expect.stringContaining("limits.stdioLineBytes"), data: { code: "too_large" } },
+      });
+  });
 });

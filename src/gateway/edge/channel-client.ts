@@ -6,6 +6,7 @@ import {
   combineAnswers,
   type Message,
   messageBytes,
+  errorResponse,
   parseFailureResponse,
   type RequestId,
 } from "../../protocol/message.ts";
@@ -52,10 +53,19 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
         log.error({ route, reason: GatewayError.from(error).message }, "message failed");
       });
     },
-    malformed: (bytes, reason) => {
+    malformed: (bytes, reason, unread) => {
       const { principal, transport } = client;
+      const isTooLarge = unread?.kind === "request";
+      const code = isTooLarge ? "too_large" : "parse_error";
       const fields = { bytes: String(bytes.length) };
-      gateway.noteRefusal({ route, code: "parse_error", status: 0, reason, principal, transport, fields });
+      gateway.noteRefusal({ route, code, status: 0, reason, principal, transport, fields });
+      if (isTooLarge) {
+        connection.reject(
+          refusalReply(errorResponse("too_large", `the message is too large: ${reason}`, unread)),
+          undefined,
+        );
+        return;
+      }
       const outcome = parse(bytes, { revision: revisionWithoutHeader, mode: "enforce", limits: limits.parse });
       if (!outcome.ok) connection.reject(refusalReply(parseFailureResponse(outcome.failure)), undefined);
     },

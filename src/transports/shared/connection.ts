@@ -11,7 +11,7 @@ import { metadataOf } from "../../protocol/metadata.ts";
 import { parseSingle } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import { createSerialQueue, LazyChannel, type OpenChannel, PendingReplies, type SerialQueue } from "../channel-link.ts";
-import { describeInvalid, type InvalidMessage } from "../invalid-message.ts";
+import { describeInvalid, describeUnread, type InvalidMessage } from "../invalid-message.ts";
 import { cancelledError, cancelledNotification, type LinkEvents, type UpstreamLink } from "../transport.ts";
 
 /** A session with more subscriptions than this receives every update. */
@@ -128,7 +128,7 @@ class SharedConnection {
     this.#onEnd = onEnd;
     this.#channel = new LazyChannel(open, {
       message: (bytes) => this.#receive(bytes),
-      malformed: (bytes, reason) => this.#anySession?.events.malformed(bytes, reason, undefined, this.context),
+      malformed: (bytes, reason, unread) => this.#receiveInvalid(bytes, describeUnread(unread, reason)),
       closed: (error) => this.#closed(error),
     });
   }

@@ -99,7 +99,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
         backoff.working();
         handover.events.message(bytes);
       },
-      malformed: (bytes, reason) => handover.events.malformed(bytes, reason),
+      malformed: (bytes, reason, unread) => handover.events.malformed(bytes, reason, unread),
       closed(error) {
         if (child !== undefined) onExit(child, handover.owner);
         handover.events.closed(error);

@@ -109,7 +109,7 @@ describe("a child's messages", () => {
     await child.send(Buffer.from(line));
     await child.send(Buffer.from(ping));
     expect(await heard.received(1)).toEqual([ping]);
-    expect(heard.rubbishLines).toEqual([{ text: "", reason: "a line of more than 1000 bytes was skipped" }]);
+    expect(heard.rubbishLines).toEqual([{ text: "", reason: "it has more than 1000 bytes (limits.stdioLineBytes)" }]);
   });
 
   it("come before the end of a process that leaves at once", async () => {

@@ -2,6 +2,7 @@ import type { Writable } from "node:stream";
 
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
+import { peekUnread } from "../../protocol/unread-message.ts";
 import type { ChannelEvents } from "../transport.ts";
 
 export interface MessageWriterOptions {
@@ -98,8 +99,8 @@ export function createMessageLines(maxLineBytes: number, events: Pick<ChannelEve
       if (looksLikeMessage(line)) events.message(line);
       else events.malformed(line, "the line is not a JSON object or batch");
     },
-    onOverflow({ limit }) {
-      events.malformed(empty, `a line of more than ${limit} bytes was skipped`);
+    onSkipped({ limit, start, end }) {
+      events.malformed(empty, `it has more than ${limit} bytes (limits.stdioLineBytes)`, peekUnread(start, end));
     },
   });
   return {

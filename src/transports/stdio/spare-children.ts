@@ -61,7 +61,7 @@ export function createSpareChildren(deps: { readonly setTimer: SetTimer; readonl
       },
       events: {
         message: (bytes) => user?.events.message(bytes),
-        malformed: (bytes, reason) => user?.events.malformed(bytes, reason),
+        malformed: (bytes, reason, unread) => user?.events.malformed(bytes, reason, unread),
         closed(error) {
           withdraw?.();
           user?.events.closed(error);
@@ -103,7 +103,7 @@ function lendProbed(lend: (events: ChannelEvents) => Channel, start: OpenChannel
       unanswered = undefined;
       events.message(bytes);
     },
-    malformed: (bytes, reason) => events.malformed(bytes, reason),
+    malformed: (bytes, reason, unread) => events.malformed(bytes, reason, unread),
     closed(error) {
       const repeated = unanswered;
       unanswered = undefined;

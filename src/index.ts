@@ -5,6 +5,7 @@ export { createGateway } from "./gateway/gateway.ts";
 export type { Gateway, GatewayOptions, ListeningGateway, ReloadOptions, ReloadOutcome } from "./gateway/gateway.ts";
 export type { McpServerFactory } from "./transports/in-process.ts";
 export type { Channel, ChannelEvents } from "./transports/transport.ts";
+export type { UnreadMessage } from "./protocol/unread-message.ts";
 
 // Configuration.
 export { loadConfig, parseConfig } from "./config/load.ts";

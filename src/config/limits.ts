@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { defaultLimits } from "../protocol/message.ts";
+import { defaultLimits, stdioLineLimit } from "../protocol/message.ts";
 import { eventStoreConfig } from "../sessions/session.ts";
 import { anyDuration, duration, durationField } from "../lib/duration.ts";
 
@@ -29,7 +29,7 @@ export const ratesConfig = z.strictObject({
 /** The `limits` part of the configuration. */
 export const limitsConfig = z.strictObject({
   bodyBytes: count(defaultLimits.maxBytes).describe("Largest HTTP body, from clients and upstreams."),
-  stdioLineBytes: count(defaultLimits.maxBytes).describe("Longest line from a child process or standard input."),
+  stdioLineBytes: count(stdioLineLimit).describe("Longest line from a child process or standard input."),
   headerBytes: count(16_384).describe("Largest total size of request headers."),
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of JSON in a message."),
   batch: count(defaultLimits.maxBatch).describe("Maximum number of messages in a batch (revision 2025-03-26)."),

@@ -57,7 +57,7 @@ describe("a configuration", () => {
       interceptors: [],
       limits: {
         bodyBytes: 10_485_760,
-        stdioLineBytes: 10_485_760,
+        stdioLineBytes: 4_194_304,
         headerBytes: 16_384,
         depth: 128,
         batch: 100,

@@ -143,7 +143,25 @@ describe("a line that is too long", () => {
     expect(reader.end()).toEqual({ complete: false, rest: undefined });
   });
 
-  it("has 4 MiB unless told otherwise", () => {
+  it("leaves both its ends and its size when it has ended, however it is cut", () => {
+    const line = Buffer.from(Array.from({ length: 3000 }, (_, i) => 0x61 + (i % 26)));
+    const bytes = Buffer.concat([Buffer.from("a\n"), line, Buffer.from("\nb\n")]);
+    fc.assert(
+      fc.property(fc.array(fc.nat(), { maxLength: 20 }), (places) => {
+        const seen: unknown[] = [];
+        const reader = createLineReader({
+          maxLineBytes: 100,
+          onLine: (taken) => seen.push(taken.toString()),
+          onSkipped: (skipped) => seen.push(skipped),
+        });
+        for (const chunk of cut(bytes, places)) reader.push(chunk);
+        const skipped = { limit: 100, size: 3000, start: line.subarray(0, 1024), end: line.subarray(-1024) };
+        expect(seen).toEqual(["a", skipped, "b"]);
+      }),
+    );
+  });
+
+  it("[SC-018] has 4 MiB unless told otherwise", () => {
     const line = Buffer.alloc(stdioLineLimit, 0x61);
     const pieces = Array.from({ length: 4096 }, (_, i) => line.subarray(i * 1024, (i + 1) * 1024));
     expect(read([...pieces, "\n"])).toEqual([line.toString(), "end"]);

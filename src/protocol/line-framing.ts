@@ -10,6 +10,8 @@ export interface LineOverflow {
 /** Both ends of a line over the limit: enough to tell which request it is about. */
 export interface SkippedLine {
   readonly limit: number;
+  /** The bytes of the whole line. */
+  readonly size: number;
   /** Its first bytes, at most 1024. */
   readonly start: Buffer;
   /** Its last bytes, at most 1024. */
@@ -70,17 +72,22 @@ export function createLineReader(options: LineReaderOptions): LineReader {
   }
 
   /** Copies, so that a few bytes do not keep a large chunk in memory. */
-  function firstOf(bytes: Buffer): Buffer {
-    return Buffer.from(bytes.subarray(0, keptOfSkipped));
+  function skippedFrom(line: Buffer): SkippedLine {
+    return {
+      limit: maxLineBytes,
+      size: line.length,
+      start: startOf(line),
+      end: Buffer.from(line.subarray(-keptOfSkipped)),
+    };
   }
 
-  function lastOf(earlier: Buffer, bytes: Buffer): Buffer {
-    if (bytes.length >= keptOfSkipped) return Buffer.from(bytes.subarray(-keptOfSkipped));
-    return Buffer.concat([earlier, bytes]).subarray(-keptOfSkipped);
-  }
-
-  function skip(line: SkippedLine, more: Buffer): SkippedLine {
-    return { ...line, end: lastOf(line.end, more) };
+  function skip({ limit, size, start, end }: SkippedLine, more: Buffer): SkippedLine {
+    return {
+      limit,
+      size: size + more.length,
+      start: start.length < keptOfSkipped ? startOf(Buffer.concat([start, startOf(more)])) : start,
+      end: Buffer.concat([end, more.subarray(-keptOfSkipped)]).subarray(-keptOfSkipped),
+    };
   }
 
   function takeLine(source: Buffer, start: number, lineFeed: number): void {
@@ -88,23 +95,18 @@ export function createLineReader(options: LineReaderOptions): LineReader {
     if (end - start > maxLineBytes) {
       const line = source.subarray(start, end);
       overflow(line.length);
-      onSkipped?.({ limit: maxLineBytes, start: firstOf(line), end: lastOf(nothing, line) });
+      onSkipped?.(skippedFrom(line));
     } else if (!isBlank(source, start, end)) onLine(source.subarray(start, end));
   }
 
   /** A CR at the end of the chunk may be half a line end, so it does not count yet. */
   function keepRest(chunk: Buffer, at: number): void {
     if (at === chunk.length) return;
-    const size = buffer.size + chunk.length - at;
     const allowed = chunk[chunk.length - 1] === CR ? maxLineBytes + 1 : maxLineBytes;
-    if (size > allowed) {
-      buffer.append(chunk, at, chunk.length);
-      const begun = buffer.take();
-      skipped = { limit: maxLineBytes, start: firstOf(begun), end: lastOf(nothing, begun) };
-      overflow(size);
-    } else {
-      buffer.append(chunk, at, chunk.length);
-    }
+    buffer.append(chunk, at, chunk.length);
+    if (buffer.size <= allowed) return;
+    skipped = skippedFrom(buffer.take());
+    overflow(skipped.size);
   }
 
   return {
@@ -155,6 +157,10 @@ export function frameLine(json: Buffer): Buffer {
 
 function blankOut(line: Buffer, byte: number, length: number): void {
   for (let at = line.indexOf(byte); at !== -1 && at < length; at = line.indexOf(byte, at + 1)) line[at] = SPACE;
+}
+
+function startOf(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.subarray(0, keptOfSkipped));
 }
 
 function contentEnd(source: Buffer, start: number, end: number): number {

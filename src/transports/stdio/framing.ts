@@ -99,8 +99,9 @@ export function createMessageLines(maxLineBytes: number, events: Pick<ChannelEve
       if (looksLikeMessage(line)) events.message(line);
       else events.malformed(line, "the line is not a JSON object or batch");
     },
-    onSkipped({ limit, start, end }) {
-      events.malformed(empty, `it has more than ${limit} bytes (limits.stdioLineBytes)`, peekUnread(start, end));
+    onSkipped({ limit, size, start, end }) {
+      const reason = `it has ${size} bytes, and limits.stdioLineBytes is ${limit}`;
+      events.malformed(empty, reason, peekUnread(start, end));
     },
   });
   return {

@@ -55,7 +55,7 @@ describe("the client at our standard streams", () => {
     expect(await heard.received(1)).toEqual([ping]);
     expect(heard.rubbishLines).toEqual([
       { text: "hello?", reason: "the line is not a JSON object or batch" },
-      { text: "", reason: "it has more than 50 bytes (limits.stdioLineBytes)" },
+      { text: "", reason: "it has 111 bytes, and limits.stdioLineBytes is 50" },
     ]);
     expect(got()).toBe("");
   });

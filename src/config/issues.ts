@@ -1,7 +1,7 @@
 import { withoutUndefined } from "../lib/without-undefined.ts";
 import type * as z from "zod";
 
-import { alternativesOf, type JsonSchema, schemasAt } from "./json-schema.ts";
+import { alternativesOf, formsOf, hasNames, knownKeys, requiredKeys, schemasAt } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
 import { closestName } from "../lib/closest-name.ts";
 import { upstreamFormError } from "../transports/config.ts";
@@ -243,15 +243,6 @@ function keysOfForm(path: Path, present: unknown): readonly string[] {
   return more.length === 0 ? required : [];
 }
 
-function formsOf(path: Path, present: unknown): readonly JsonSchema[] {
-  const forms = schemasAt(path).flatMap(alternativesOf);
-  const chosen = forms.filter(
-    ({ required = [] }) =>
-      required.length > 0 && isObject(present) && required.every((key) => Object.hasOwn(present, key)),
-  );
-  return chosen.length === 0 ? forms : chosen;
-}
-
 /** The known keys of an object, in the forms of it that this one can be. */
 function keysBeside(path: Path, present: unknown): readonly string[] {
   return formsOf(path, present).flatMap(({ properties = {} }) => Object.keys(properties));
@@ -342,13 +333,6 @@ function placesInside(path: Path, key: string): readonly Path[] {
   return [];
 }
 
-/** Whether the user chooses the keys of the object at a path. */
-function hasNames(path: Path): boolean {
-  return schemasAt(path)
-    .flatMap(alternativesOf)
-    .some(({ additionalProperties }) => typeof additionalProperties === "object");
-}
-
 /** The properties of an object at a path. */
 function describeKeys(path: Path): string {
   const required = [...new Set(requiredKeys(path))].map((key) => `\`${key}\``);
@@ -372,18 +356,6 @@ function chooseBranch(branches: readonly (readonly Issue[])[], value: unknown): 
     issues.every(({ code, path }) => path.length > 0 || code === "unrecognized_keys"),
   );
   return isObject(value) && objects.length === 1 ? objects[0] : undefined;
-}
-
-/** The keys of an object at a path, of all alternatives. */
-function knownKeys(path: Path): readonly string[] {
-  return schemasAt(path)
-    .flatMap(alternativesOf)
-    .flatMap(({ properties = {} }) => Object.keys(properties));
-}
-
-/** The keys that an object at a path must have. */
-function requiredKeys(path: Path): readonly string[] {
-  return schemasAt(path).flatMap(({ required = [] }) => required);
 }
 
 const typeNames: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 
+import { isObject } from "../lib/is-object.ts";
 import { configSchema } from "./schema.ts";
 
 /** The part of JSON Schema that the configuration uses. */
@@ -18,6 +19,8 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
   readonly writeOnly?: boolean;
 }
+
+type ValuePath = readonly (string | number)[];
 
 let cached: JsonSchema | undefined;
 
@@ -59,11 +62,40 @@ function schemasBelow(schemas: readonly JsonSchema[], step: string | number): re
 }
 
 /** The schemas that may apply to the value at a path of the configuration. */
-export function schemasAt(path: readonly (string | number)[]): readonly JsonSchema[] {
+export function schemasAt(path: ValuePath): readonly JsonSchema[] {
   return path.reduce<readonly JsonSchema[]>(schemasBelow, [configJsonSchema()]);
 }
 
 /** A schema and the alternatives of its unions, flattened. */
 export function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   return [schema, ...(schema.anyOf ?? []).flatMap(alternativesOf)];
+}
+
+/** The forms of the object at a path; only those whose required keys are all present, if there are any. */
+export function formsOf(path: ValuePath, present: unknown): readonly JsonSchema[] {
+  const forms = schemasAt(path).flatMap(alternativesOf);
+  const chosen = forms.filter(
+    ({ required = [] }) =>
+      required.length > 0 && isObject(present) && required.every((key) => Object.hasOwn(present, key)),
+  );
+  return chosen.length === 0 ? forms : chosen;
+}
+
+/** Whether the user chooses the keys of the object at a path. */
+export function hasNames(path: ValuePath): boolean {
+  return schemasAt(path)
+    .flatMap(alternativesOf)
+    .some(({ additionalProperties }) => typeof additionalProperties === "object");
+}
+
+/** The keys of an object at a path, of all alternatives. */
+export function knownKeys(path: ValuePath): readonly string[] {
+  return schemasAt(path)
+    .flatMap(alternativesOf)
+    .flatMap(({ properties = {} }) => Object.keys(properties));
+}
+
+/** The keys that an object at a path must have. */
+export function requiredKeys(path: ValuePath): readonly string[] {
+  return schemasAt(path).flatMap(({ required = [] }) => required);
 }

@@ -107,9 +107,9 @@ describe("the admin API over recorded traffic", () => {
     async (revision) => {
       const member = (name: string) => ({ server: () => createToolServer({ name, tools: ["look"] }) });
       await using admin = await openAdmin({
-        routes: { work: { upstreams: { one: member("one"), two: member("two") } } },
+        routes: { desk: { upstreams: { one: member("one"), two: member("two") } } },
       });
-      await using client = await connectV2({ via: "http", url: `${admin.origin}/work/mcp` }, revision);
+      await using client = await connectV2({ via: "http", url: `${admin.origin}/desk/mcp` }, revision);
       await client.sdk.listTools();
       await client.sdk.callTool({ name: "two__look", arguments: {} });
       const asked = await eventually(async () => {

@@ -103,7 +103,7 @@ describe("a socket that systemd passes", () => {
       "where a Unix socket is configured",
       { sockets: "1" },
       () => ({ listen: { unixSocket: join(tmpdir(), "headgate-nobody.sock") } }),
-      `and \`listen\` says ${join(tmpdir(), "headgate-nobody.sock")}`,
+      `but \`listen\` is ${join(tmpdir(), "headgate-nobody.sock")}`,
     ],
     ["beside another one", { sockets: "2" }, (port: number) => ({ listen: { port } }), "systemd passes 2 sockets"],
     [

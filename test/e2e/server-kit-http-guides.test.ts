@@ -55,7 +55,7 @@ describe("the guides of the server kit", () => {
 
   it.each([
     ["header or cookie first", /Authorization` header, or use cookies/u],
-    ["query tokens short-lived, over HTTPS, with rate limits", /live for minutes, over HTTPS, with rate limits/u],
+    ["query tokens short-lived, over HTTPS, with rate limits", /lifetime of minutes, use HTTPS and rate limits/u],
     ["the session id in header and query", /session id in header and query/u],
     ["never a session id as credential", /never a credential/u],
     ["anonymous access only in development", /Anonymous access is for development/u],

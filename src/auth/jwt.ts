@@ -23,7 +23,7 @@ export interface JwtOptions extends TokenRules {
   readonly types: readonly string[];
   readonly clockSkewMs: number;
   readonly clock: Pick<Clock, "wall">;
-  /** Most verified tokens in the cache. */
+  /** Maximum number of verified tokens in the cache. */
   readonly maxCached: number;
   /** Called with every newly verified token and its principal. */
   readonly onToken?: ((principal: Principal, token: string) => void) | undefined;

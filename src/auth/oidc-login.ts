@@ -56,7 +56,7 @@ export function createOidcLogin(options: OidcLoginOptions) {
       for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
       return { url: url.href, flow };
     },
-    /** The claims of the person who signed in. Rejects with `unauthenticated` if nobody did. */
+    /** The claims of the person who signed in. Rejects with `unauthenticated` if the login failed. */
     finish: async (answer: URLSearchParams, flow: LoginFlow, redirectUri: string): Promise<Claims> => {
       const { document } = await issuer.metadata();
       const code = codeOf(answer, flow, document, issuer.url);

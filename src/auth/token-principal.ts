@@ -30,7 +30,7 @@ export function tokenPrincipal(
   expiresAt: number | undefined,
 ): VerifiedToken | undefined {
   const subject = claims[rules.subjectClaim];
-  // Otherwise all users of one client would be one caller where the issuer leaves the claim out.
+  // Otherwise, if the issuer omits the claim, all users of one client would count as one caller.
   const client = rules.allowClients ? claims["client_id"] : undefined;
   const id =
     typeof subject === "string" && subject !== ""

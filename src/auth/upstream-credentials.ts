@@ -44,7 +44,7 @@ export interface TokenExchangeOptions {
   readonly request: TokenRequestOptions;
   readonly subjectTokens: SubjectTokens;
   readonly clock: Pick<Clock, "now">;
-  /** Most callers whose tokens are cached. */
+  /** Maximum number of callers whose tokens are cached. */
   readonly maxCached: number;
 }
 

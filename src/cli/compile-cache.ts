@@ -26,7 +26,7 @@ export function cacheFolder(env: Environment): string | undefined {
   return place === undefined ? undefined : join(place, "headgate", "compiled");
 }
 
-/** Creates the folder; false if somebody else can write to it or replace it. */
+/** Creates the folder; false if another user can write to it or replace it. */
 export function createPrivateFolder(folder: string): boolean {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });

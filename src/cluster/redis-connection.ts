@@ -72,7 +72,7 @@ export function createRedisConnection(
       .connect()
       .then((connected) => connected.subscribe(channel, onNotice))
       .catch(() => {
-        // The other client reports the problem; this one goes on trying.
+        // The other client reports the problem; this one keeps trying.
       });
     const connecting = client.connect();
     connecting.catch(() => {});

@@ -40,7 +40,7 @@ const containers: readonly Path[] = [
 ];
 
 /**
- * Reads the servers out of the configuration of an MCP client; everything else in it is left out with a note. The
+ * Reads the servers from the configuration of an MCP client; everything else in it is left out with a note. The
  * editor's `workspaceFolder` becomes the given one.
  */
 export function fromClientConfig(tree: unknown, workspaceFolder = "."): ClientConfig {
@@ -158,7 +158,7 @@ const readKeys: ReadonlySet<string> = new Set([
   "description",
 ]);
 
-/** What takes the place of a setting that is left out. */
+/** What replaces a setting that is left out. */
 function ignoredHint(key: string): string {
   if (/tools$/iu.test(key)) return "; `policy.tools` says which tools clients see";
   return key === "envFile" ? "; put its variables into the environment of the gateway, or into `env`" : "";
@@ -196,7 +196,7 @@ function withVariables(env: Entries | undefined, { env_vars: names }: Entries): 
 const editorVariable =
   /\$\{(?:input:(?<input>[^}]+)|(?<name>workspaceFolder|userHome|pathSeparator|\/))\}|(?<!\$)\{(?<reference>(?:env|file):[^{}]+)\}/u;
 
-/** A value with a folder, or a variable of the environment, for each of them. */
+/** The value with each of them replaced by a folder or an environment variable. */
 function withoutEditorVariables(value: unknown, folder: string): unknown {
   if (Array.isArray(value)) return value.map((inner) => withoutEditorVariables(inner, folder));
   if (isObject(value))
@@ -215,7 +215,7 @@ function withoutEditorVariables(value: unknown, folder: string): unknown {
   );
 }
 
-/** A command is a text; opencode has a list, and older versions of Zed an object. */
+/** A command is a string; opencode has a list, and older versions of Zed an object. */
 function commandOf(entry: Entries): { command?: unknown; args?: unknown; env?: unknown } {
   const command = entry["command"] ?? entry["cmd"];
   if (Array.isArray(command)) return { command: command[0], args: command.slice(1) };
@@ -240,7 +240,7 @@ function typeOf(entry: Entries): unknown {
   return type === "local" || type === "remote" ? undefined : type;
 }
 
-/** Values as texts. */
+/** Values as strings. */
 function textsOf(value: unknown): Entries | undefined {
   if (!isObject(value)) return undefined;
   return Object.fromEntries(

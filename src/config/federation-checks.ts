@@ -67,7 +67,7 @@ function referenceProblems(path: Path, { members, instructions }: FederationConf
   return [{ path: where, message: `no server \`${instructions.from}\` in \`upstreams\`` }];
 }
 
-/** How names of a route begin, for a message; undefined if one of them, or a pattern's literal beginning, may be there. */
+/** How names of a route begin, for an error message; undefined if the name or pattern may match one. */
 function otherBeginnings(name: string, { members, separator }: FederationConfig): string | undefined {
   const star = name.indexOf("*");
   const literal = star === -1 ? name : name.slice(0, star);
@@ -83,7 +83,7 @@ function ownerByPrefix(name: string, { members, separator }: FederationConfig): 
   return members.find(({ prefix }) => prefix !== "" && name.startsWith(`${prefix}${separator}`))?.name;
 }
 
-/** Tools that cannot exist, names that clients refuse or that look like those of other servers, and two tools with the same one. */
+/** Tools that cannot exist, names that clients refuse or that look like those of other servers, and duplicate names. */
 function overrideProblems(path: Path, config: FederationConfig): readonly ConfigFinding[] {
   const { overrides, nameLength } = config;
   const tools = Object.entries(overrides.tools);

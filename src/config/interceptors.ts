@@ -33,7 +33,7 @@ export const interceptorConfig = z.strictObject({
 
 /** An entry with its absolute path. */
 export interface InterceptorConfig extends z.output<typeof interceptorConfig> {
-  /** Where it stands in the configuration, such as `interceptors[0]`. */
+  /** Its path in the configuration, such as `interceptors[0]`. */
   readonly place: string;
   /** The route that it belongs to; undefined for all. */
   readonly route: string | undefined;

@@ -105,7 +105,7 @@ const oldSwitches: Readonly<Record<string, boolean>> = {
   n: false,
 };
 
-/** The number that a text with separators or a unit of bytes stands for: `10_000`, `10MB`. */
+/** The number that a string with separators or a byte unit stands for: `10_000`, `10MB`. */
 function plainNumber(text: string): number | undefined {
   const { digits = "", unit = "" } = /^(?<digits>\d[\d_,]*(?:\.\d+)?) ?(?<unit>[kmg]?)i?b?$/u.exec(text)?.groups ?? {};
   const amount = digits === "" ? Number.NaN : Number(digits.replaceAll(/[_,]/gu, ""));
@@ -142,7 +142,7 @@ export function toFindings(issues: readonly LocatedIssue[], tree: unknown): read
   );
 }
 
-/** How a server is written of which there is only one word. */
+/** How to write a server that was given as a single word. */
 function serverHint(text: string): string {
   if (/^https?:/iu.test(text)) return "write `{ url: … }`";
   return text === "demo" ? "write `{ demo: true }`" : "write `{ command: …, args: […] }`, or `{ url: … }`";
@@ -204,7 +204,7 @@ function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   const value = isObject(present) ? present[key] : undefined;
   const found = slipIn(key) ?? otherForm(path, key, present) ?? adviceFor(path, key);
   const places = found ?? placesOf(path, key, value);
-  // At the top, a key of a route is no misspelt one: `upstreams`.
+  // At the top level, `upstreams` is not a misspelt key but one of a route.
   const isCertain = found !== undefined || (path.length === 0 && places !== undefined);
   const meant = !isCertain
     ? (closestName(key, unused) ?? (places === undefined ? onlyPartOf(key, unused) : undefined))
@@ -213,7 +213,7 @@ function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   return { path, key, message: `unknown key \`${shownKey(key)}\`${hint}`, ...(meant === undefined ? {} : { meant }) };
 }
 
-/** A slip of the keyboard in a key. */
+/** A typing error in a key. */
 function slipIn(key: string): string | undefined {
   if (unusualSpace.test(key)) return "; it contains a no-break space or another unusual character: type it again";
   return key.includes(":") ? "; write a space after the colon" : undefined;
@@ -226,7 +226,7 @@ function shownKey(key: string): string {
   return key.replaceAll(/[^\P{White_Space} ]|\p{C}/gu, "\u{FFFD}");
 }
 
-/** What to say about a key of another form of this object: `args` beside `url`. */
+/** Advice about a key that belongs to another form of this object: `args` beside `url`. */
 function otherForm(path: Path, key: string, present: unknown): string | undefined {
   const forms = schemasAt(path)
     .flatMap(alternativesOf)
@@ -248,7 +248,7 @@ function keysBeside(path: Path, present: unknown): readonly string[] {
   return formsOf(path, present).flatMap(({ properties = {} }) => Object.keys(properties));
 }
 
-/** What people look for under another name, or in another place. */
+/** Keys that people expect under another name or in another place. */
 const advice: Readonly<Record<string, string>> = {
   "<<": "; merge keys are not part of YAML 1.2: write the keys out, or repeat a whole value as `*name`",
   telemetry: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -280,7 +280,7 @@ function placesAround(path: Path): readonly Path[] {
   return path.map((_, depth) => path.slice(0, depth)).toReversed();
 }
 
-/** Whether a value can have been written for a setting; any scalar may be a slip. */
+/** Whether a value may have been meant for a setting; any scalar may be a typing error. */
 function isNoSlip(path: Path, value: unknown): boolean {
   return typeof value !== "object" || value === null || canHold(path, value);
 }

@@ -68,7 +68,7 @@ function decidesAll(rule: RuleForm & { readonly shadow: boolean }): boolean {
   return !rule.shadow && (rule.allow ?? rule.deny)?.trim() === "true";
 }
 
-/** The values of the members that can have only some, and names in which `*` would be no pattern. */
+/** Members that have only certain values, and names in which `*` would not be a pattern. */
 const possibleValues: Readonly<Record<string, readonly string[]>> = {
   "mcp.method": ["", ...methodNames],
   "mcp.direction": ["client-to-server", "server-to-client"],

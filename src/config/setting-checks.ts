@@ -6,17 +6,17 @@ import { isInOwnNamespace, methodNames } from "../protocol/methods.ts";
 import { type Config, type RouteConfig, serversOf } from "./config.ts";
 import { type ConfigFinding, formatPath, type Path, valueAt } from "./issues.ts";
 
-/** Settings with which callers or messages could not be told apart, or would go round in a circle. */
+/** Settings that would make callers or messages indistinguishable, or would create a loop. */
 export function settingProblems(config: Config): readonly ConfigFinding[] {
   return [...sameKeys(config), ...ownEndpoints(config)];
 }
 
-/** Settings that work but hardly as meant. */
+/** Settings that work but are probably a mistake. */
 export function settingWarnings(config: Config, now: number): readonly ConfigFinding[] {
   return [...uselessKeys(config, now), ...unknownRoutes(config), ...unknownMethods(config), ...doubledPath(config)];
 }
 
-/** Two owners with one key could not be told apart. */
+/** Two owners with one key would be indistinguishable. */
 function sameKeys({ auth }: Config): readonly ConfigFinding[] {
   return Object.entries(auth.authenticators).flatMap(([name, { apiKeys }]) => {
     const owners = new Map<string, string>();
@@ -74,7 +74,7 @@ function methodsIn({ methods }: Config["rates"], path: Path): readonly ConfigFin
   });
 }
 
-/** A route whose server is the route itself would forward each message for ever. */
+/** A route whose server is the route itself would forward each message forever. */
 function ownEndpoints({ listen, routes }: Config): readonly ConfigFinding[] {
   if (listen.unixSocket !== undefined) return [];
   return Object.values(routes).flatMap((route) =>
@@ -182,7 +182,7 @@ function isShellCommand(tree: unknown, path: Path): boolean {
 /** `$NAME` and `%NAME%` at the beginning of a word, in capital letters: others are mostly parts of passwords. */
 const shellVariable = /(?<![^\s/\\:=,;"'@])(?:\$(?<posix>[A-Z_][\dA-Z_]+)(?!\w)|%(?<windows>[A-Z_][\dA-Z_]+)%)/u;
 
-/** Whether a text is an argument, a variable, a header or the URL of a server. */
+/** Whether a string is an argument, a variable, a header or the URL of a server. */
 function isForServer(path: Path): boolean {
   const [holder, key] = [path.at(-2), path.at(-1)];
   if (typeof key === "number") return holder === "args";

@@ -107,7 +107,7 @@ async function resolveReference(inner: string, plain: boolean, from: References)
   const withDefault = (text: string): string => `\`\${${source === undefined ? "" : "env:"}${name}:-${text}}\``;
   if (set === undefined)
     return { problem: `environment variable ${name} is not set; set it, or write ${withDefault("default")}` };
-  // As where a compose file passes on a variable that is not set there.
+  // For example, a compose file may pass on a variable that is not set.
   const warning = `environment variable ${name} is empty; set it, or write ${withDefault("")} if it may be`;
   return { value: set, secret: true, ...(set === "" ? { warning } : {}) };
 }

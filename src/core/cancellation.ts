@@ -1,4 +1,7 @@
-/** Why a request was given up: its sender cancelled it or went away, it took too long, or its session or the gateway ends. */
+/**
+ * Why a request was abandoned: its sender cancelled it or disconnected, it timed out, or its session or the gateway
+ * ends.
+ */
 export type CancelReason = "cancelled" | "client-gone" | "timeout" | "session-ended" | "shutdown";
 
 const none: readonly never[] = [];

@@ -30,9 +30,9 @@ export function keptKey(name: string, address: string): string {
 }
 
 /**
- * Writes the sessions of members as one text, as many as fit; the others start over. Undefined without any. Each request
- * has the text in a header, so it is short: what servers agreed on stands once, in the first line, and ids that are UUIDs
- * are packed. Needed by bench federation: "call of a".
+ * Writes the sessions of members as one text, as many as fit; the others start over. Undefined without any. Each
+ * request has the text in a header, so it is short: what servers agreed on is written once, in the first line, and ids
+ * that are UUIDs are packed. Needed by bench federation: "call of a".
  */
 export function formatKeptMembers(members: ReadonlyMap<string, KeptMember>): string | undefined {
   const agreements: string[] = [];
@@ -53,7 +53,7 @@ export function formatKeptMembers(members: ReadonlyMap<string, KeptMember>): str
   return entries.length === 0 ? undefined : `[${agreements.join(",")}]\n${entries.join(" ")}`;
 }
 
-/** Reads such a text, which is trusted because it was sealed. */
+/** Reads such a string; it is trusted because it was sealed. */
 export function parseKeptMembers(text: string): ReadonlyMap<string, KeptMember> {
   const [head = "[]", entries = ""] = text.split("\n");
   const agreements = JSON.parse(head) as Agreements;

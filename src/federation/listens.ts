@@ -48,7 +48,7 @@ interface ListeningMember {
   readonly filter: Readonly<Record<string, unknown>>;
   exchange: Exchange | undefined;
   isAcknowledged: boolean;
-  /** Whether the member honours nothing of its filter, so that there is nothing to wait for. */
+  /** Whether the member rejected the whole filter, so there is nothing to wait for. */
   hasNothing: boolean;
   retries: number;
   stopRetry: (() => void) | undefined;

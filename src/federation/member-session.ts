@@ -75,8 +75,8 @@ export class MemberSession {
   }
 
   /**
-   * Goes on with a session that the member opened for another process. Without one, or if that is not possible, the
-   * session begins anew with the next request.
+   * Continues a session that the member opened for another process. Without one, or if that fails, the next request
+   * starts a new session.
    */
   resume({ initialize, initialized }: ResumedSession, kept: KeptMember | undefined): boolean {
     this.#handshake = initialize;

@@ -23,7 +23,7 @@ export interface RequestLinkDeps {
   readonly events: LinkEvents;
   /** The link of a member for an exchange; its events go to `received` and `memberGone`. */
   readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
-  /** Opens links to members anew; the old ones are ended by the returned function. */
+  /** Reopens the links to members; the returned function ends the old ones. */
   readonly replace: (changed: ReadonlySet<string>) => (reason: string) => Promise<void>;
   /** Closes the links to all members. */
   readonly close: (reason: string) => Promise<void>;

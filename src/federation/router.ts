@@ -77,7 +77,7 @@ export class Router implements ListSource {
     const known = exchange.tracking.upstream;
     const list = known === undefined ? listFactsOf(method) : undefined;
     if (list !== undefined) return this.#list(exchange, message, list);
-    // The target was looked up before the policy decided. Looking again now could find one that it knew nothing about.
+    // The target was looked up before the policy decided. Looking it up again could find a different one.
     if (known === undefined || isFor(known, message)) return this.#toTarget(exchange, message, known);
     // The policy has written another name.
     const targets = this.#federation.targetsOf(exchange);

@@ -360,7 +360,7 @@ export class FederatedSessionLink implements UpstreamLink {
     if (this.#level !== undefined) void this.#tellLevel(member, this.#agreement(), this.#level);
     if (isFirst) return;
     this.#mayHaveChanged(member);
-    // A new session with the server knows nothing of the one before.
+    // A new session with the server does not have the state of the previous one.
     for (const subscribed of this.#subscribed.values())
       if (subscribed.member === name)
         void this.#tell(member, this.#agreement(), "resources/subscribe", { uri: subscribed.name });

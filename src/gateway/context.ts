@@ -137,7 +137,7 @@ export interface ClusterMember {
   readonly serverOwner?: ((server: string) => MaybePromise<string>) | undefined;
 }
 
-/** What one of several processes on one port leaves to the process that started it. */
+/** What one of several processes on one port delegates to the process that started it. */
 export interface WorkerSeat {
   /** Seals what clients carry, where no key is configured or stored. */
   readonly key: Uint8Array;
@@ -151,7 +151,7 @@ export interface WorkerSeat {
   readonly admin: RequestListener;
 }
 
-/** What the process that started several others does besides: it serves operators, and stores what the others record. */
+/** The duties of the process that started the workers: it serves operators, and stores what the workers record. */
 export interface PrimarySeat {
   /** Starts the workers, which listen at an address that is free; resolves when all of them do. */
   start(address: string, record: (batch: PackBufferBatch) => Promise<void>): Promise<void>;
@@ -184,7 +184,7 @@ export interface GatewayState {
   readonly isDurable: boolean;
   readonly ended: EndedSessions;
   readonly journal: StreamJournal;
-  /** Whether other machines, or a process without the journal, may go on with what clients carry. */
+  /** Whether other machines, or a process without the journal, may continue with the state that clients carry. */
   readonly isPortable: boolean;
   /** Absent without a state folder. */
   readonly taskOwners: TaskOwnerStore | undefined;

@@ -246,7 +246,7 @@ export function compareConfigs(running: Config, next: Config, keepServers = fals
   const needsRestart = paths.filter((path) =>
     unchanged.some((steps) => path === steps.join(".") || path.startsWith(`${steps.join(".")}.`)),
   );
-  // What needs a restart stays as it is until then, and goes on with its secrets.
+  // What needs a restart stays as it is until then, and keeps using its secrets.
   const applicable = unchanged.reduce<unknown>((tree, path) => withValueAt(tree, path, valueAt(running, path)), next);
   const secrets = needsRestart.length === 0 ? next.secrets : joinSecrets(running.secrets, next.secrets);
   // Each value comes from one of the two configurations.

@@ -8,7 +8,7 @@ export const contextKeys = {
   state: "paz_state",
   mcp: "paz_mcp",
   trace: "paz_trace",
-  /** `done` when the request may go on, `refused` when the plugin itself answered it. */
+  /** `done` when the request may continue, `refused` when the plugin itself answered it. */
   access: "paz_access",
   /** `done` when the response was evaluated, or need not be. */
   response: "paz_response",

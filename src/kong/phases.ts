@@ -143,7 +143,7 @@ function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
 export function createResponseHandler(deps: KongPhaseDeps): PhaseHandler {
   const { engine, secret, phaseLog, budgetMs, maxBodyBytes } = deps;
 
-  /** Answers without a decision; nothing of the upstream's response is left. */
+  /** Answers without a decision; discards the upstream's response. */
   async function refuse(
     kong: PdkCall,
     status: number,

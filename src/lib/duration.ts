@@ -41,7 +41,9 @@ export function durationField(fallback: string): z.ZodPrefault<DurationSchema> {
   return duration.prefault(fallback);
 }
 
-/** Milliseconds of a text such as `30s`; undefined if the text is not a duration. Fractions of a millisecond are rounded up. */
+/**
+ * Milliseconds of a string such as `30s`; undefined if it is not a duration. Fractions of a millisecond are rounded up.
+ */
 export function parseDuration(text: string): number | undefined {
   if (!durationPattern.test(text)) return undefined;
   const amount = Number.parseFloat(text);

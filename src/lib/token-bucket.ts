@@ -21,8 +21,8 @@ export interface TokenBuckets {
   /** How long until the bucket has a whole token. */
   waitMs(bucket: TokenBucket): number;
   /**
-   * Where the limit is shared with other processes: gets tokens for a bucket that has none, if there are any. A message is
-   * refused only if there are none after that.
+   * Where the limit is shared with other processes: gets tokens for a bucket that has none, if there are any. A message
+   * is refused only if there are still none.
    */
   readonly refill?: (key: string) => Promise<void>;
   readonly size: number;
@@ -31,7 +31,7 @@ export interface TokenBuckets {
 /** Creates the buckets of a rate limit; the name tells it from all others of a gateway. */
 export type CreateBuckets = (rate: Rate, name: string) => TokenBuckets;
 
-/** Limits that are remembered by name: what is forgotten begins anew. */
+/** Limits that are remembered by name; a forgotten one starts over. */
 const maxNamed = 10_000;
 
 /** Creates buckets that are the same for the same name and rate: a route and its views are one to a limit. */

@@ -1,7 +1,7 @@
 /** Callers that may pass per turn without a noticeable delay. */
 export const perTurn = 100;
 
-/** Says when its caller may go on: now (undefined), or in a later turn of the event loop. */
+/** Says when its caller may continue: now (undefined), or in a later turn of the event loop. */
 export type TurnLimiter = () => Promise<void> | undefined;
 
 /**

@@ -251,7 +251,7 @@ export function parseRevision(text: string): ParsedRevision {
   return { ok: false, reason: isoDate.test(text) ? "unknown" : "malformed", text };
 }
 
-/** Whether a text names a modern revision, known to us or later. */
+/** Whether a string names a modern revision, known to us or later. */
 export function isModernRevision(text: string): boolean {
   return isoDate.test(text) && text >= firstModern;
 }

@@ -87,7 +87,7 @@ export function createBatchWriter(deps: BatchWriterDeps): BatchWriter {
     });
   }
 
-  /** Writes what waits, and what comes meanwhile if somebody waits for it, until the store fails. */
+  /** Writes what is queued, and what arrives meanwhile if a caller waits for it, until the store fails. */
   async function write(): Promise<void> {
     for (seal(); queue.length > 0; waiters.length > 0 && seal()) {
       const batches = nextBatches(queue);

@@ -57,7 +57,7 @@ export type StoredField = Exclude<keyof ExchangeRecord, "capture" | "seq">;
 export interface ExchangeField {
   readonly table: ExchangeTable;
   readonly column: string;
-  /** An `id` is a text that the database orders as JavaScript does. */
+  /** An `id` is a string that the database orders as JavaScript does. */
   readonly type: "id" | "text" | "integer" | "real" | "boolean";
   readonly nullable?: true;
 }
@@ -72,7 +72,7 @@ type FieldIn<Table extends ExchangeTable> = {
   [Field in StoredField]: (typeof exchangeFields)[Field]["table"] extends Table ? Field : never;
 }[StoredField];
 
-/** What stands in an exchange's own row. */
+/** What is stored in an exchange's own row. */
 export type OwnFields = Pick<ExchangeRecord, FieldIn<"exchange">>;
 
 /** Who asked, and how. */

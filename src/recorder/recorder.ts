@@ -9,7 +9,7 @@ import { createFrame, type FrameDraft } from "./pack.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {
-  /** Resolves when the batch is stored; rejects if nothing of it is. */
+  /** Resolves when the batch is stored; rejects if none of it is. */
   append(batch: PackBufferBatch): Promise<void>;
 }
 

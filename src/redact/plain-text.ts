@@ -3,7 +3,7 @@ import { createHmac } from "node:crypto";
 import { type Detection, type Detector, replaceDetections } from "./detectors/detector.ts";
 import { normalizeName } from "./secret-names.ts";
 
-/** Replaces the secrets in a text that is not JSON. */
+/** Replaces the secrets in text that is not JSON. */
 export type PlainTextRedaction = (text: string, onSecret: (secret: string) => void) => string;
 
 /** Decides which names are names of secrets. */

@@ -27,7 +27,7 @@ export interface RedactorOptions extends Partial<RedactionRules> {
   readonly known?: (text: string) => string;
 }
 
-/** A text without its secrets. */
+/** The text without its secrets. */
 export interface Redacted {
   readonly text: string;
   /** The number of replaced values. */
@@ -92,7 +92,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
         return placeholder(secret);
       },
       redactText: (value) => {
-        // Tools often return JSON in a text; its members have names too.
+        // Tools often return JSON in a string; its members have names too.
         const within = depth < 3 && isJsonText(value) ? walk(value, onSecret, depth + 1) : value;
         return redactPlain(within, onSecret);
       },

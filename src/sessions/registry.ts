@@ -80,7 +80,7 @@ export interface SessionRegistry {
   readonly ids: readonly string[];
   /** A session has ended at another gateway. */
   endElsewhere(id: string): void;
-  /** Another gateway serves a session now: forgets it here, so that it can go on there. */
+  /** Another gateway serves a session now: forgets it here, so that it can continue there. */
   letGo(id: string): void;
   /** The open sessions of a route. */
   sessionsOf(route: string): readonly Session[];
@@ -108,7 +108,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   const byPrincipal = new Map<string, Set<Session>>();
   let stopSweep: (() => void) | undefined;
 
-  /** `caller` is the one that opened it: a session of callers without credentials may go on from another address. */
+  /** `caller` is the one that opened it: a session of callers without credentials may continue from another address. */
   function remove(session: Session, caller: string): void {
     sessions.delete(session.id);
     if (session.sealedId !== undefined) bySealedId.delete(tailOf(session.sealedId));

@@ -23,7 +23,7 @@ export interface UpstreamSession {
   readonly at: string;
 }
 
-/** Everything that a session needs to go on in another process. It travels sealed in the client's session id. */
+/** Everything that a session needs to continue in another process. It travels sealed in the client's session id. */
 export interface SessionRecord {
   /** Without dots. */
   readonly id: string;

@@ -21,10 +21,10 @@ export type SessionEndCause =
   | "refused"
   | "reload"
   | "shutdown"
-  /** It goes on at another gateway. */
+  /** It continues at another gateway. */
   | "moved";
 
-/** Causes after which a session goes on in another process, with the upstream's session. */
+/** Causes after which a session continues in another process, with the upstream's session. */
 export const continues: ReadonlySet<SessionEndCause> = new Set(["shutdown", "moved"]);
 
 /** Causes that count as failures. */

@@ -46,7 +46,7 @@ export interface Logger extends FieldLogger {
 
 /** Writes lines that are JSON already. Needed by bench load: "150 B call, one log line each". */
 export interface PreformattedLog {
-  /** Redacts secrets in a text; required for every text from a peer. */
+  /** Redacts secrets in text; required for all text from a peer. */
   readonly redact: (text: string) => string;
   /** Writes fields given as JSON text, each as `,"name":value`. They are not redacted again. */
   readonly info: (members: string) => void;
@@ -153,7 +153,7 @@ const longestField = 64 * 1024;
 /** Longest method, target or id of a message in a log line. */
 const longestName = 1024;
 
-/** Shortens a text and says how long it was. The last word goes too: a part of a secret would not be recognised. */
+/** Shortens text and says how long it was. Drops the last word too: part of a secret would not be recognised. */
 function shorten(text: string, longest: number): string {
   if (text.length <= longest) return text;
   let end = longest;

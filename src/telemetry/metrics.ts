@@ -244,7 +244,7 @@ function joinSamples({ name }: MetricDefinition, all: readonly (readonly Sample[
     const known = joined.get(key);
     joined.set(key, known === undefined ? sample : { ...sample, value: join(known.value, sample.value) });
   }
-  // Buckets of one histogram stay together, whichever process has it.
+  // Buckets of one histogram stay together, even if only one process has it.
   return joined.values();
 }
 

@@ -121,7 +121,7 @@ export interface EndedSession {
   readonly upstream: Destination | undefined;
 }
 
-/** Redacts secrets in a text. */
+/** Redacts secrets in text. */
 export type RedactText = (text: string) => string;
 
 /** Traces the messages of one route. */

@@ -37,7 +37,7 @@ export function describeInvalid(bytes: Buffer, context: ParseContext): InvalidMe
   return describeUnread(message, reason);
 }
 
-/** Says the same about a message of which no more than its ends was kept. */
+/** The same for a message of which only both ends were kept. */
 export function describeUnread(message: UnreadMessage | undefined, reason: string): InvalidMessage {
   return { reason, response: message?.kind === "response" ? invalidResponse(message.id, reason) : undefined };
 }

@@ -164,7 +164,7 @@ interface RegisteredHook {
   readonly timeoutSeconds: number | undefined;
 }
 
-/** How much earlier than the CLI a hook is given up, because the CLI lets a call run whose hook takes too long. */
+/** How much earlier than the CLI we give up on a hook: the CLI lets a call run if its hook times out. */
 const marginOf = (timeoutMs: number): number => Math.min(1000, timeoutMs / 4);
 
 async function inTime(
@@ -190,7 +190,7 @@ async function inTime(
   }
 }
 
-/** Words of a decision are written in small letters; the CLI ignores any other spelling, and the call would run. */
+/** The CLI only understands lower-case decisions; it ignores any other spelling, and the call would run. */
 const decisionWord = /^[a-z]+$/u;
 
 /** The answer of a hook as the CLI takes it; throws for one that it would ignore. */

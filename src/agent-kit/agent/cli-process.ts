@@ -25,7 +25,7 @@ export interface CliProcessOptions {
 export type CliProcess = ReturnType<typeof startCliProcess>;
 
 const stderrLinesKept = 20;
-/** How long to read output after the exit: a child of the CLI may hold the pipe open for ever. */
+/** How long to read output after the exit: a child of the CLI may hold the pipe open forever. */
 const drainMs = 2000;
 
 /** Starts the CLI. */

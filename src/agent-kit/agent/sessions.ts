@@ -56,7 +56,7 @@ export async function listSessions({ cwd, limit, env = process.env }: ListSessio
 }
 
 async function namesIn(folder: string): Promise<readonly string[]> {
-  // No folder, no conversations.
+  // Without the folder there are no conversations.
   return readdir(folder).catch(() => []);
 }
 

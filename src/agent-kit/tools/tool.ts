@@ -127,8 +127,8 @@ export function toToolContext({ mcpReq }: ServerContext): ToolContext {
 }
 
 /**
- * A report that nobody can receive any more, after a cancel or the end of the agent. Tools rarely wait for their
- * reports, and an unhandled rejection would end the process of the host.
+ * After a cancel or the end of the agent, nobody receives the report. Tools rarely await their reports, and an
+ * unhandled rejection would crash the host process.
  */
 async function harmless(sent: Promise<void>): Promise<void> {
   await sent.catch(() => {});
@@ -252,8 +252,8 @@ export function toCallToolResult(value: unknown, hasOutputSchema = false): CallT
   const json = toJson(value);
   if ("problem" in json) return toolErrorResult(json.problem);
   if (isObject(value) && isResultShaped(value)) return checkedResult(value);
-  // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there, and judges
-  // them by what they are in this process: a date must be the text that it becomes.
+  // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there. It looks
+  // at the value in this process, so a date must already be the string that it serializes to.
   const structuredContent: unknown = isPlain(value) ? value : JSON.parse(json.text);
   return { content: [{ type: "text", text: json.text }], structuredContent };
 }
@@ -308,8 +308,8 @@ function toJson(value: unknown): { readonly text: string } | { readonly problem:
 }
 
 /**
- * What a value is that JSON cannot hold; undefined if it can. Members that are undefined are fine: JSON leaves them out.
- * An error, a map or a promise would become an empty object, and its content would be lost.
+ * Describes a value that JSON cannot represent; undefined if it can. Members that are undefined are fine: JSON leaves
+ * them out. An error, a map or a promise would become an empty object, and its content would be lost.
  */
 function foreignTo(value: unknown): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : typeName(value);

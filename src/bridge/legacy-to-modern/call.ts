@@ -96,7 +96,7 @@ export async function runCall(call: ClientCall, deps: ClientCallDeps): Promise<R
   }
 }
 
-/** Gets the client's answers to the input requests of one round, or why the call cannot go on. */
+/** Gets the client's answers to the input requests of one round, or why the call cannot continue. */
 async function collectInput(
   { exchange, cancellation }: ClientCall,
   answer: ResultMessage,
@@ -217,7 +217,7 @@ function missingCapability(error: ErrorMessage, request: ClientRequest): Reply {
   return toFailureReply(request, new GatewayError("missing_capability", text, { details: { requiredCapabilities } }));
 }
 
-/** The reply to a call that cannot go on: a tool error for the model to read, or a JSON-RPC error. */
+/** The reply to a call that cannot continue: a tool error for the model to read, or a JSON-RPC error. */
 function toFailureReply({ exchange, message }: ClientRequest, error: GatewayError): Reply {
   if (message.method === "tools/call") {
     const result = { content: [{ type: "text", text: error.message }], isError: true };

@@ -65,7 +65,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps) {
   let failures = 0;
   let stopRetry: (() => void) | undefined;
 
-  /** Opens a stream with the current filter; older streams go on until it is acknowledged. */
+  /** Opens a stream with the current filter; older streams stay open until it is acknowledged. */
   function open(): ListenStream | undefined {
     stopRetry?.();
     stopRetry = undefined;

@@ -264,7 +264,7 @@ export class LegacySession {
       // Sent one after the other, so that the server ends up with the most verbose level.
       session.levelSet = session.levelSet
         .then(() => this.sendRequest("logging/setLevel", params, session))
-        // The call goes on without its log messages.
+        // The call continues without its log messages.
         .catch((error: unknown) => this.#events.error(GatewayError.from(error)));
     }
     await session.levelSet;

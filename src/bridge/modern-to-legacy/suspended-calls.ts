@@ -211,7 +211,7 @@ function sealRequestState(seal: Seal, { instance, call, expiresAt, owner, method
   return seal.seal(Buffer.from(JSON.stringify(members)));
 }
 
-/** The state in a text that a client sent; undefined if no gateway with our keys sealed it. */
+/** The state that a client sent; undefined if no gateway with our keys sealed it. */
 function openRequestState(seal: Seal, text: string): RequestState | undefined {
   const content = seal.open(text);
   if (content === undefined) return undefined;

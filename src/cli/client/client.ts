@@ -362,7 +362,7 @@ export function parseTarget({
 /** Behind a socket there is no other host. */
 const socketEndpoint = "http://localhost/mcp";
 
-/** The first words about a server: its name, where it is, and the revision that was agreed on. */
+/** The first line about a server: its name, its location, and the negotiated revision. */
 export function serverHeading(client: Client, target: ClientTarget): string {
   const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
   const revision = client.getNegotiatedProtocolVersion() ?? "unknown";

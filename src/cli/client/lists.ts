@@ -20,7 +20,7 @@ export interface ListNotes {
   readonly cut: Readonly<Record<string, string>>;
 }
 
-/** The list of a server that has none. */
+/** The empty list, for servers without the capability. */
 export const noList: WholeList<never> = { entries: [], notes: { degraded: [], clashes: [], cut: {} } };
 
 interface Page {
@@ -28,7 +28,7 @@ interface Page {
   readonly _meta?: Meta | undefined;
 }
 
-/** A server whose cursors never end must not keep a command for ever. */
+/** A server whose cursors never end must not hang a command. */
 const maxPages = 1000;
 const noteKeys = { degraded: "headgate/degraded", clashes: "headgate/clashes", cut: "headgate/cut" } as const;
 

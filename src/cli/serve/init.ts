@@ -139,7 +139,7 @@ function createSecretHiding(name: string, variables: Set<string>): (words: reado
 
 const redactor = createRedactor({ detectors: { secrets: detectSecrets }, key: randomBytes(16) });
 
-/** What a redaction would hide in a text. */
+/** What redaction would hide in a string. */
 function secretsIn(text: string): readonly string[] {
   return redactor.text(text).secrets;
 }

@@ -45,7 +45,7 @@ export function configArgument(words: readonly string[], option: string | undefi
 
 /**
  * The configuration for a URL, a program, several servers, or else the demo server. The route is named after the
- * server, so that its recordings can be told apart from others.
+ * server, so that its recordings can be distinguished from others.
  */
 export function inlineConfig(options: InlineOptions, environment: Environment): unknown {
   const { program = [], upstream: url, transport } = options;

@@ -102,7 +102,7 @@ class Desk {
           this.#io.out(`\n${current.id} is no longer held\n`);
         if (next?.id !== current?.id) isAsked = false;
         if (next !== undefined && next.id !== current?.id) this.#show(next, shownLines);
-        // Once for each answer: more messages may come while somebody types.
+        // Once for each answer: more messages may come while the user types.
         if (next !== undefined && !isAsked) this.#io.out(prompt);
         isAsked = next !== undefined;
         current = next;

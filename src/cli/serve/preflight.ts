@@ -68,7 +68,7 @@ function filesIn(value: unknown, path: Path): readonly NamedFile[] {
   );
 }
 
-/** A server and where it stands in the file. */
+/** A server and its path in the file. */
 interface PlacedServer {
   readonly upstream: Upstream;
   readonly path: Path;
@@ -82,7 +82,7 @@ function placedServers(route: RouteConfig): readonly PlacedServer[] {
 }
 
 /** A route that is written without a name has no entry in `routes`. */
-/** Where a route stands in the file. */
+/** The path of a route in the file. */
 export function routePath({ name }: RouteConfig): Path {
   return name === unnamedRoute ? [] : ["routes", name];
 }

@@ -217,7 +217,7 @@ function formatTurn(turn: Turn, colors: Colors): string {
   return `${[head, ...lines.map((line) => `  ${line}`)].join("\n")}\n\n`;
 }
 
-/** The lines of a text, with a mark in front of the first. */
+/** The lines of some text, with a mark in front of the first. */
 function indented(mark: string, text = ""): readonly string[] {
   if (text === "") return [];
   return printable(text)

@@ -47,7 +47,7 @@ function createStage(interceptor: MessageInterceptor, deps: InterceptorDeps): St
   };
 }
 
-/** Takes a message through the stages from one on, synchronously where they are. */
+/** Takes a message through the stages from `index` on; synchronous if they are. */
 function passAll(stages: readonly Stage[], inspected: InspectedMessage, from = 0): MaybePromise<PlanOutcome> {
   let current = inspected;
   for (const [index, { sees, step }] of stages.entries()) {

@@ -11,8 +11,8 @@ export interface HeldMessagesOptions {
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   /**
-   * How many messages may be held at once; 100 unless given. Half of them may belong to one caller, so that nobody can keep
-   * the messages of others from being held. Further ones are refused as `overloaded`.
+   * How many messages may be held at once; 100 unless given. At most half of them may belong to one caller, so that no
+   * caller can use up the places of others. Further ones are refused as `overloaded`.
    */
   readonly maxHeld?: number;
   /** Whether this is one of several workers: its messages could not be reached for a decision, so it holds none. */

@@ -32,7 +32,7 @@ export type ActionPlan = Pick<InterceptorEvent, "action" | "outcome" | "reason" 
   readonly effect: Effect;
 };
 
-/** What is to be done. */
+/** What to do. */
 export type Effect =
   | PlanOutcome
   | { readonly type: "hold"; readonly pause: PauseOptions }

@@ -9,7 +9,7 @@ const gatherMs = 250;
 
 export interface ChangeNoticesDeps {
   readonly setTimer: SetTimer;
-  /** All clients hear of a change at the same time, and take turns. */
+  /** All clients are notified of a change at the same time, so they take turns. */
   readonly turn: TurnLimiter;
   /** Reads a whole list as the client would, before policy. */
   readonly read: (facts: ListFacts) => Promise<readonly CatalogueEntry[]>;

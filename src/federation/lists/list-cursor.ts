@@ -2,7 +2,7 @@ import type { Seal } from "../../lib/keys/sealing.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import type { ListMethod } from "../names/list-facts.ts";
 
-/** Where a list goes on. */
+/** Where a list continues. */
 export interface ListPlace {
   /** The member's place in the configured order when the cursor was written. */
   readonly index: number;
@@ -17,7 +17,7 @@ export interface ListPlace {
   readonly pages: number;
 }
 
-/** Cursors that need no memory: all that is known of the place is in them, and only this federation can read them. */
+/** Stateless cursors: they contain the whole position, sealed so that only this federation can read it. */
 export interface ListCursors {
   write(exchange: Exchange, method: ListMethod, place: ListPlace): string;
   /** The place of a cursor; undefined if it is not ours, of another list or of another caller. */

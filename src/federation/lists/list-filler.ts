@@ -44,9 +44,9 @@ export interface ListFillerDeps {
   readonly catalogueOf: (member: MemberOptions, exchange: Exchange) => Catalogue;
 }
 
-/** Pages of one member that are read for one page of ours: empty ones must not delay a request for ever. */
+/** Pages of one member that are read for one page of ours: empty ones must not delay a request forever. */
 const maxPagesPerFill = 100;
-/** Pages of one member in total: beyond this, a server whose cursors never end is not read on. */
+/** Pages of one member in total, for servers whose cursors never end. */
 const maxPages = 1000;
 /** Clients carry a member's cursor inside ours, and the pages that are kept have it as their key. */
 const maxCursorLength = 16_384;
@@ -105,7 +105,7 @@ export class ListFiller {
     return this.#deps.options.listing;
   }
 
-  /** One page, from a place on. Throws if nobody answers, or a required member does not. */
+  /** One page, starting at a position. Throws if no member answers, or a required one does not. */
   async fill(exchange: Exchange, facts: ListFacts, place: ListPlace | undefined): Promise<FilledPage> {
     const filling: Filling = {
       exchange,
@@ -158,8 +158,8 @@ export class ListFiller {
   }
 
   /**
-   * Waits until somebody has answered, or everybody failed, if no list of anybody is remembered. While the processes of
-   * all servers are starting, an error would be all that there is to say after `wait`.
+   * If no earlier list is cached, waits until one member has answered or all have failed: while the processes of all
+   * servers are starting, `wait` would run out and only leave an error to return.
    */
   async #firstAnswer({ exchange, facts, firstPages }: Filling): Promise<void> {
     const catalogues = this.#members.map((member) => this.#deps.catalogueOf(member, exchange));
@@ -222,7 +222,7 @@ export class ListFiller {
     if (unlisted.length > 0) {
       const reason = `bare names are offered once the list of ${unlisted.join(", ")} is known`;
       this.#note(filling, member, reason);
-      // A list without any entry, because one of several servers is away, must not look like one of servers without tools.
+      // A list that is empty because a server is down must not look like a list of servers without tools.
       filling.answered.delete(member.name);
       return [];
     }
@@ -234,7 +234,7 @@ export class ListFiller {
     });
   }
 
-  /** Takes entries of one member; returns where to go on if the page is full. */
+  /** Takes entries of one member; returns where to continue if the page is full. */
   async #takeFrom(filling: Filling, start: ListPlace): Promise<ListPlace | undefined> {
     const { facts, entries } = filling;
     const member = this.#members[start.index];

@@ -25,11 +25,11 @@ export interface FederationOptions {
   readonly separator: string;
   readonly nameLength: number;
   readonly listing: ListingOptions;
-  /** `merged`, those of one server, or a text. */
+  /** `merged`, those of one server, or your own text. */
   readonly instructions: string | { readonly from: string };
   /** Tools that are offered otherwise than their servers say, by the names that they would have. */
   readonly overrides?: ReadonlyMap<string, ToolOverride> | undefined;
-  /** Parts that callers get by a condition; the first that fits counts. */
+  /** Parts that callers get under a condition; the first match wins. */
   readonly views?: readonly ViewOptions[];
   /** The part that every caller gets. */
   readonly view?: ViewOptions | undefined;

@@ -31,7 +31,7 @@ export interface AdminDeps {
   readonly signIn: SignIn;
   /** Whether people can sign in by OpenID Connect. */
   readonly hasOidc: boolean;
-  /** Where browsers see this API, if a proxy stands in front of it. */
+  /** Where browsers see this API, if it is behind a proxy. */
   readonly publicUrl: string | undefined;
   readonly note: NoteAction;
   /** The recordings of this gateway. */

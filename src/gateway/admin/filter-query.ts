@@ -10,7 +10,10 @@ import { type Caller, demandRight } from "./sign-in/sign-in.ts";
 /** A filter, in the language of `headgate traffic`. */
 export const filterField = z.string().max(2000).optional().describe("A filter, as for `headgate traffic`.");
 
-/** The condition of a filter; undefined if there is none. Throws if it looks into messages and the caller may not. */
+/**
+ * The condition of a filter; undefined if there is none. Throws if it searches in messages and the caller lacks that
+ * right.
+ */
 export function conditionOf(filter: string | undefined, now: number, caller: Caller): FilterCondition | undefined {
   if (filter === undefined || filter.trim() === "") return undefined;
   const parsed = parseTrafficFilter(filter, { now });

@@ -19,7 +19,7 @@ const columnTypes = {
   boolean: z.boolean(),
 } as const satisfies Readonly<Record<ExchangeField["type"], z.ZodType>>;
 
-/** A recorded exchange: the fields of the store, and where it stands in there. */
+/** A recorded exchange: the fields of the store and its position there. */
 // The table has a row for every member of the type.
 export const exchangeSchema = z.strictObject({
   capture: z.string(),
@@ -34,7 +34,7 @@ export const exchangeSchema = z.strictObject({
   state: z.enum(exchangeStatuses),
 }) as unknown as z.ZodType<ExchangeRecord>;
 
-// The compiler says when one is missing.
+// The compiler reports a missing one.
 const frameKinds: Readonly<Record<FrameKind, true>> = {
   request: true,
   notification: true,

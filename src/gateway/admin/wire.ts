@@ -38,11 +38,11 @@ export interface RefusalCount {
   readonly count: number;
 }
 
-/** What a window of traffic amounts to. */
+/** Totals of a window of traffic. */
 export interface Figures {
   readonly from: number;
   readonly to: number;
-  /** False if there was more than could be counted: then only the newest part was. */
+  /** False if there was too much to count; then only the newest part was counted. */
   readonly complete: boolean;
   readonly requests: number;
   readonly errors: number;

@@ -47,7 +47,7 @@ export function hostHeaderProblem({ headers, httpVersion, rawHeaders }: Incoming
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at];
-    // Servers read them differently.
+    // Servers disagree on which one counts.
     if (name?.length === 4 && name.toLowerCase() === "host" && ++count > 1)
       return "the request has several Host headers";
   }

@@ -136,7 +136,7 @@ class ChannelConnection implements ClientConnection {
     session.running++;
     this.route.setClientSender(session, (message) => this.#channel.send(messageBytes(message)));
     session.onEnd((reason) => {
-      // Answers that the end itself causes go out first.
+      // Answers caused by the end itself are sent first.
       setImmediate(() => {
         if (this.#session === session) void this.#channel.close(reason);
       });

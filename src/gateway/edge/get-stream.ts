@@ -86,8 +86,8 @@ export function openStream(http: GetRequest, gateway: GatewayContext, session: S
 }
 
 /**
- * The calls of a session that were lost with the process that sent an event; they are told once. Undefined while that
- * process may still answer them.
+ * The calls of a session that were lost with the process that sent an event; each is reported once. Undefined while
+ * that process may still answer them.
  */
 function lostCalls(
   { journal, cluster }: GatewayContext,

@@ -167,7 +167,7 @@ function verbOf(method: string | undefined): Dispatcher.HttpMethod {
   return method === "POST" || method === "DELETE" || method === "OPTIONS" || method === "HEAD" ? method : "GET";
 }
 
-/** The headers that go on: not those of one connection, nor those to be removed. */
+/** The headers to forward: without hop-by-hop headers and those to be removed. */
 function forwardable(
   received: Readonly<Record<string, string | string[] | undefined>>,
   removed?: ReadonlySet<string>,

@@ -61,7 +61,7 @@ const offered = [
 /**
  * Creates the step behind views with `discovery: search`: clients list two tools, one that finds others and one that
  * calls them. What is found is what the caller may see, because the list passes everything behind this step; a call
- * goes on as a call of the real tool, so that it is evaluated, limited and recorded as such.
+ * continues as a call of the real tool, so that it is evaluated, limited and recorded as such.
  */
 export function createToolDiscovery(federation: Federation): Interceptor {
   const indexOf = createToolIndexes();

@@ -132,7 +132,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
             },
           );
         }
-        // The stream goes on while the client works on the request.
+        // The stream continues while the client works on the request.
         answerWhenKnown(opened.link, exchange, outcome);
         return undefined;
       },

@@ -154,7 +154,7 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
     start: async (listen, registry) => {
       if (!isShared) return;
       listener = await listen(() => {
-        // Running requests go on; new ones use the new certificate.
+        // Running requests continue; new ones use the new certificate.
         agent = undefined;
       });
       store = openStore({

@@ -52,7 +52,7 @@ const ownModules: Readonly<Record<string, URL>> = {
 /** Files that modules of the running load import, with their digests from before they were read. */
 let imported: Digests = new Map();
 type Digests = Map<string, string>;
-/** The versions of files that `require` others: those are told apart by path only. */
+/** The versions of files that `require` others: those are distinguished by path only. */
 const requiring = new Map<string, string>();
 let hasHooks = false;
 

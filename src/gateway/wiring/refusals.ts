@@ -40,7 +40,7 @@ export function createRefusalLog(deps: RefusalLogDeps): RefusalLog {
     const { code, status, reason, route = "", principal = anonymous, transport, fields } = refused;
     const id = newLabel(undefined);
     const http = transport.type === "http" ? transport : undefined;
-    // Both are empty where nothing of a request could be read.
+    // Both are empty if nothing of the request could be read.
     const request =
       http === undefined || http.method === "" ? {} : { method: http.method, path: shortenName(http.path) };
     log[errorTable[code].level](

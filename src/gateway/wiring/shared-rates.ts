@@ -17,7 +17,7 @@ interface Entry extends TokenBucket {
   grantedAt: number;
   /** How many were asked for then. */
   asked: number;
-  /** Until when there is no point in asking: the store has just said that there are none. */
+  /** Until when not to ask again, because the store has just said that there are none. */
   emptyUntil: number;
   /** The tokens of this gateway's own share, for while the store is unavailable. */
   spare: number;

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
 
-/** What a sealed text is for. Each purpose has keys of its own, so a text sealed for one never opens as another. */
+/** What a sealed string is for. Each purpose has its own keys, so a string sealed for one never opens as another. */
 export type SealPurpose = keyof typeof tags;
 
 /** The first part of a sealed text, with the number of its format. */

@@ -13,7 +13,7 @@ export function isCutForm(name: string): boolean {
 /** Cuts a name to a length; the digest of what it stands for keeps it apart from others. */
 export function cutName(name: string, maxLength: number, digest: Buffer): string {
   const tail = digest.readBigUInt64BE().toString(36).padStart(13, "0").slice(-digestLength);
-  // Half a character would leave a text that is no Unicode, which no header can carry.
+  // Half a surrogate pair is not valid Unicode, and no header can carry it.
   const kept = name.slice(0, maxLength - cutTailLength).replace(/[\ud800-\udbff]$/, "_");
   return `${kept}_${tail}`;
 }

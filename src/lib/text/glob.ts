@@ -25,8 +25,8 @@ function folded(text: string): string {
 }
 
 /**
- * Whether the parts stand in the text in this order, the first at its start and the last at its end. Taking each
- * part as early as possible is enough, so a peer's method name can cause no backtracking.
+ * Whether the parts appear in the text in this order, the first at its start and the last at its end. Taking each part
+ * as early as possible is enough, so a peer's method name can cause no backtracking.
  */
 function matches(parts: readonly string[], text: string): boolean {
   const first = parts[0] ?? "";

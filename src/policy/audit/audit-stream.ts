@@ -9,7 +9,7 @@ import { durationField } from "../../lib/duration.ts";
 export interface AuditStreamDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Redacts a text that came with a message, such as a name or URI. */
+  /** Redacts a string that came with a message, such as a name or URI. */
   readonly redact: (text: string) => string;
   /** Called once when writing starts to fail. */
   readonly onError: (error: unknown) => void;

@@ -117,7 +117,7 @@ export function textAtPointer(context: AuthZenDecision["context"], pointer: stri
   return typeof at === "string" && at !== "" ? at : undefined;
 }
 
-/** One decision per evaluation, and how long they may be cached; or why there are none. */
+/** One decision per evaluation, and how long they may be cached; or the error. */
 type Evaluation =
   | { readonly ok: true; readonly decisions: readonly AuthZenDecision[]; readonly ttlMs: number }
   | FailedCall;

@@ -174,7 +174,7 @@ function expression(scope: ExpressionScope, type: ExpressionType) {
   });
 }
 
-/** What to do about a value that was meant as a text. */
+/** Advice about a value that was meant as a string. */
 export const textHint = "a string is CEL, so write '\"eu\"' for the text eu";
 
 function check(

@@ -78,7 +78,7 @@ export function preparePattern(pattern: string): string | undefined {
   }
 }
 
-/** Whether a text has a match of a compiled pattern, in time linear to the text (RE2). */
+/** Whether a string matches a compiled pattern, in linear time (RE2). */
 export function hasMatch(text: string, pattern: string): boolean {
   const compiled = patterns.get(pattern);
   if (compiled === undefined) throw new Error("the pattern was not compiled");

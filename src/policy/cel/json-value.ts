@@ -56,7 +56,7 @@ const longestUncounted = 64 * 1024;
 /** Reading a value takes about half a microsecond. */
 const maxValues = 100_000;
 
-/** Throws if JSON holds more values than rules may read. A text counts as one value, however long it is. */
+/** Throws if JSON holds more values than rules may read. A string counts as one value, whatever its length. */
 function checkSize(bytes: Buffer, start: number, end: number): void {
   if (end - start <= longestUncounted) return;
   const state: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };

@@ -8,13 +8,13 @@ import { childrenOf, isMacroCall, literalOf } from "./read-paths.ts";
 export interface MemberTest {
   /** The variable and its member, such as `principal.id`. */
   readonly member: string;
-  /** Where it stands in the expression. */
+  /** Its position in the expression. */
   readonly offset: number;
   /** Undefined where nothing is known about the other side. */
   readonly compared: ComparedText | undefined;
 }
 
-/** A text that an id or a name is compared with. */
+/** A string that an id or a name is compared with. */
 export interface ComparedText {
   readonly text: string;
   readonly accepts: (value: string) => boolean;

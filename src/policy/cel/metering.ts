@@ -4,7 +4,7 @@ import { childrenOf, isMacroCall, literalOf } from "./read-paths.ts";
 
 /** The function that counts the size of a value against the budget and returns the value. */
 const meter = "metered";
-/** The same for functions that look at every character of a text. */
+/** The same for functions that look at every character of a string. */
 const readMeter = "meteredRead";
 
 /**
@@ -56,7 +56,7 @@ function counted(value: unknown, perStep: number): unknown {
   return value;
 }
 
-/** Counts a text that a pattern is matched against. */
+/** Counts a string that a pattern is matched against. */
 export function countMatch(text: string): void {
   spend(Math.ceil(text.length / matchedPerStep));
 }

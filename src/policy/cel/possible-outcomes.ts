@@ -234,7 +234,7 @@ class UriTemplate {
     );
   }
 
-  /** Whether the expansions start with a text; undefined if some may and others not. */
+  /** Whether the expansions start with a string; undefined if only some do. */
   startsWith(text: string): boolean | undefined {
     if (this.#prefix.startsWith(text)) return true;
     return text.startsWith(this.#prefix) ? undefined : false;

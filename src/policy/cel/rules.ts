@@ -191,7 +191,7 @@ function unwrap<T>(compiled: CompileResult<T>, id: string): T {
 /** Rates of rules that several gateways may share. */
 interface SharedRuleRates {
   readonly createBuckets: CreateBuckets;
-  /** Evaluates; again with more tokens where a rule has refused for want of them, and there are some. */
+  /** Evaluates, and once more if a rule refused for lack of tokens and more can be obtained. */
   decide(evaluate: () => Decision): MaybePromise<Decision>;
 }
 

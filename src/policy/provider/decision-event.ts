@@ -31,7 +31,7 @@ export interface DecisionEvent {
   /** The method of the message, or of the request it answers. */
   readonly method: string | undefined;
   readonly target: DecisionTarget | undefined;
-  /** `change`: the message goes on in another form; `filter`: names were removed from a result. */
+  /** `change`: the message was changed; `filter`: names were removed from a result. */
   readonly effect: "allow" | "change" | "filter" | "deny";
   /** False in shadow mode: the message went on unchanged. */
   readonly isEnforced: boolean;

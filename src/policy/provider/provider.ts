@@ -21,7 +21,7 @@ import type { Message } from "../../protocol/message.ts";
 export interface PolicyProvider {
   /** Shown in logs, records and explanations. */
   readonly name: string;
-  /** Decides whether a request or notification may go on, and in which form. */
+  /** Decides whether a request or notification may pass, and in which form. */
   evaluateRequest(subject: InspectedMessage, call: PolicyCall): MaybePromise<Decision>;
   /** Decides whether a response may reach the client, and in which form. */
   evaluateResponse(subject: InspectedMessage, call: PolicyCall): MaybePromise<Decision>;
@@ -55,7 +55,7 @@ export interface PolicyCall {
 export type Decision =
   | {
       readonly effect: "allow";
-      /** The form in which the message goes on; it is parsed as strictly as any message. */
+      /** The form in which the message is forwarded; it is parsed as strictly as any message. */
       readonly change?: MessageChange;
       /** Passed to `evaluateResponse` for the response to the same request. */
       readonly memory?: unknown;

@@ -148,7 +148,7 @@ export function truncateBody(requestText: string, excess: number): string {
   return splice(bytes, { start: 0, end: bytes.length }, [replacement]).toString();
 }
 
-/** Bytes of a text inside the quotes of a JSON string. */
+/** Length in bytes as a JSON string, without the quotes. */
 function encodedLength(text: string): number {
   return Buffer.byteLength(JSON.stringify(text)) - 2;
 }

@@ -39,7 +39,7 @@ function isScalar(value: unknown): value is string | number | boolean | undefine
 
 const redacted = "[REDACTED]";
 
-/** Truncates a text to so many bytes at a character boundary, and notes its length; 0 for no limit (PA-137). */
+/** Truncates a string at a character boundary, and appends its length; 0 for no limit (PA-137). */
 export function truncateText(text: string, maxBytes: number): string {
   const total = Buffer.byteLength(text);
   if (maxBytes === 0 || total <= maxBytes) return text;
@@ -94,7 +94,7 @@ export function createShowForLog(settings: SidebandSettings): ShowForLog {
 /** No payload nests deeper, and neither does an answer that can be used. */
 const maxShownDepth = 16;
 
-/** The values of headers in a text that is not JSON, such as a page that repeats the request. */
+/** The values of headers in text that is not JSON, such as a page that repeats the request. */
 function valuesOf(headers: readonly string[]): RegExp {
   const names = headers.map((name) => name.replaceAll(/[$()*+./?[\\\]^{|}]/gu, String.raw`\$&`)).join("|");
   const quoted = String.raw`\\*"(?:[^"\\]|\\.)*"?`;

@@ -54,7 +54,7 @@ export interface TurnPage {
   readonly next?: string;
 }
 
-/** Which turns to read. Without `bodies`, nothing of what messages say is read. */
+/** Which turns to read. Without `bodies`, message content is not read. */
 export interface TurnQuery extends ExchangeQuery {
   readonly bodies: boolean;
 }

@@ -106,7 +106,7 @@ export function toSearchText(body: string): string {
         .replaceAll(/\\(?:u([0-9a-fA-F]{4})|(.))/gsu, (_, code: string | undefined, letter: string) =>
           code === undefined ? readEscape(letter) : String.fromCharCode(Number.parseInt(code, 16)),
         )
-        // JSON inside a text has escapes of its own.
+        // JSON inside a string is escaped again.
         .replaceAll(/\\[nrt]/gu, " ")
     : body;
   return read.toLowerCase();
@@ -141,7 +141,7 @@ export function indexedWords(searchText: string): readonly string[] {
   return [...words];
 }
 
-/** The words a text must have to contain another; the last may be longer. Undefined if it has no words. */
+/** The words that a text must have to contain this one; the last may be longer. Undefined if it has no words. */
 export function requiredWords(text: string): { readonly whole: readonly string[]; readonly begin: string } | undefined {
   const wanted = text.toLowerCase();
   const words = [...wanted.matchAll(word)].map(([found]) => found.slice(0, maxWordLength));

@@ -130,7 +130,7 @@ class FilterParser {
 
   #word({ text, at }: Token): FilterCondition {
     const colon = text.indexOf(":");
-    // Where several gateways share sessions, the id of an event goes on after the label.
+    // Where several gateways share sessions, an event id continues after the label.
     const label = colon === -1 ? text : text.slice(0, colon);
     if (decodeLabel(label).ok) return { type: "is", field: "id", value: label };
     if (colon === -1) {

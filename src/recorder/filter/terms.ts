@@ -97,7 +97,7 @@ export const mitmproxyBareFlags: Readonly<Record<string, FilterCondition>> = {
   a: { type: "all", of: [] },
 };
 
-/** A text in the method, the target or a body; patterns are for method and target only. */
+/** Text in the method, the target or a body; patterns are for method and target only. */
 export function textAnywhere(value: TermValue): FilterCondition {
   const { form, text } = value;
   const names = ["method", "target"] as const;

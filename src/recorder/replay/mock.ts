@@ -234,7 +234,7 @@ function createHandshake(calls: readonly RecordedCall[]): (request: Message) => 
   }
 
   function discover(): Message | undefined {
-    // A legacy server does not have the method, and the client goes on with `initialize`.
+    // A legacy server does not have the method, and the client continues with `initialize`.
     if (!hasModern) return undefined;
     return (
       discovered?.message ??

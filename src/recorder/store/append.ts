@@ -46,7 +46,7 @@ interface Batch {
   readonly packRows: RowInserter;
   /** Rows of exchanges that came complete. */
   readonly exchangeRows: RowInserter;
-  /** Exchanges that began before this batch or go on after it; their rows may exist already. */
+  /** Exchanges that began before this batch or continue after it; their rows may exist already. */
   readonly changed: Set<ExchangeRecord>;
 }
 
@@ -74,7 +74,7 @@ export function createAppender(database: SqlDatabase): Appender {
     return capture;
   }
 
-  /** Stores a pack of an exchange that began earlier, goes on later or belongs to others. */
+  /** Stores a pack of an exchange that began earlier, continues later or belongs to others. */
   async function addPartial(batch: Batch, pack: FramePack): Promise<void> {
     const { inside, capture, changed } = batch;
     const frames = unpackFrames(pack, capture.id, readContext, false);

@@ -11,9 +11,9 @@ import {
 } from "./sql-database.ts";
 
 /**
- * The index of exchanges by caller and outcome. Exchanges stand in blocks of `blockSize` positions; the row of a block
- * has the range of their times and id keys, and for each exchange its offset and the numbers of its caller and outcome, in
- * a few bytes. An SQL index would need a row for each exchange.
+ * The index of exchanges by caller and outcome. Exchanges are grouped in blocks of `blockSize` positions; the row of a
+ * block has the range of their times and id keys, and for each exchange its offset and the numbers of its caller and
+ * outcome, in a few bytes. An SQL index would need a row for each exchange.
  */
 export interface BlockIndexWriter {
   add(position: number, caller: number, outcome: number, at: number, id: string): void;
@@ -22,7 +22,7 @@ export interface BlockIndexWriter {
   clear(): void;
 }
 
-/** What is to be added to the row of a block. */
+/** What to add to the row of a block. */
 interface BlockSummary {
   firstAt: number;
   lastAt: number;

@@ -10,7 +10,7 @@ import type { Progress, PruneResult, PruneRules } from "./store-contract.ts";
 const chunk = 200;
 const dayMs = 86_400_000;
 
-/** Deletes what the rules say, in small transactions, so that writing goes on in between. */
+/** Deletes what the rules say, in small transactions, so that writes can happen in between. */
 export async function pruneStore(
   database: SqlDatabase,
   captures: CaptureIds,

@@ -170,7 +170,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
       if (!database.isOpen) return;
       // A new store could not be opened over half of this one.
       if (isEmptied()) for (const path of [file, walFile, `${file}-shm`]) rmSync(path, { force: true });
-      // SQLite itself does not do this for a file that was moved, which then lacks what stands in the log.
+      // SQLite itself does not do this for a file that was moved, which then lacks what is in the log.
       else if (isGone) await attempt(() => emptyLog(database)).catch(() => {});
       statements.clear();
       database.close();
@@ -192,7 +192,7 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
   }
 }
 
-/** The error of a store whose file was deleted or moved; it has to be opened anew. */
+/** The error of a store whose file was deleted or moved; it has to be reopened. */
 export class StoreGoneError extends Error {
   /** Whether the file itself is gone. Of a log that is gone, everything is written to the file at the end. */
   readonly isFileGone: boolean;

@@ -158,14 +158,14 @@ export interface FollowQuery {
 
 /** Writes recordings. */
 export interface RecordStore extends RecordReader {
-  /** Resolves when the batch is on disk; rejects with `store_failed` if nothing of it is. */
+  /** Resolves when the batch is on disk; rejects with `store_failed` if none of it is. */
   append(batch: FrameBatch): Promise<void>;
   /** The same for packed frames. */
   appendPacks(batch: PackBatch): Promise<void>;
   prune(rules: PruneRules, onProgress?: Progress): Promise<PruneResult>;
   /** Imports capture lines; frames that are stored already are skipped. */
   import(lines: AsyncIterable<CaptureLine>): Promise<ImportResult>;
-  /** Rejects if the store was deleted or moved and has to be opened anew. */
+  /** Rejects if the store was deleted or moved and has to be reopened. */
   check(): Promise<void>;
   /** How many frames of a capture are stored. */
   storedFrames(capture: string): Promise<number>;

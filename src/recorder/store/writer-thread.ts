@@ -209,7 +209,7 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
         await ask({ type: "append", capture, packs }, appendMs());
       } catch (error) {
         if (!(error instanceof GatewayError) || !error.message.endsWith(goneText)) throw error;
-        // Nothing of it is in a file that can be found, so another thread begins a new one.
+        // None of it is in a file that can be found, so another thread begins a new one.
         await ask({ type: "append", capture, packs }, appendMs());
       }
     },

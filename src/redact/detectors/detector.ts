@@ -3,7 +3,7 @@ import { decodeString } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/edit.ts";
 import { scanString, type StringScanState } from "../../protocol/json/strings.ts";
 
-/** Something that a detector found in a text. */
+/** Something that a detector found in text. */
 export interface Detection {
   /** What it is, such as `aws-access-key`; never its value. */
   readonly kind: string;
@@ -11,7 +11,7 @@ export interface Detection {
   readonly end: number;
 }
 
-/** Finds secrets or personal data in a text, in linear time. Detections may overlap and come in any order. */
+/** Finds secrets or personal data in text, in linear time. Detections may overlap and come in any order. */
 export type Detector = (text: string) => readonly Detection[];
 
 /** A pattern of a detector. */
@@ -19,7 +19,7 @@ export interface DetectorPattern {
   readonly kind: string;
   /** All repetitions are bounded, so that matching takes linear time. */
   readonly form: RegExp;
-  /** A text that every match contains, for a quick test. */
+  /** A string that every match contains, for a quick test. */
   readonly hint?: string;
   /** A test that no pattern can express, such as a check digit. */
   readonly check?: (match: string) => boolean;
@@ -46,7 +46,7 @@ const none: readonly Detection[] = [];
 /** After this many rounds a text that still has detections is replaced as a whole. */
 const maxRounds = 8;
 
-/** Replaces everything that is detected in a text by its kind. */
+/** Replaces everything that is detected in text by its kind. */
 export function redactText(text: string, detect: Detector, found: readonly Detection[] = detect(text)): string {
   const replace = (_: string, kind: string): string => `[redacted: ${kind}]`;
   return replaceDetections(text, detect, replace, found) ?? "[redacted]";

@@ -171,7 +171,7 @@ export interface MinuteLimit {
   peek(key: string): number | undefined;
 }
 
-/** Creates a rate limit; it starts anew when the rate changes (KO-142). */
+/** Creates a rate limit; it starts over when the rate changes (KO-142). */
 export function createMinuteLimit(perMinute: () => number, clock: Clock): MinuteLimit {
   const create = (burst: number) => createTokenBuckets({ perSecond: burst / 60, burst }, () => clock.now());
   let rate = perMinute();

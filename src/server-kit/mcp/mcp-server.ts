@@ -227,7 +227,7 @@ export function toAuthInfo(caller: KitCaller): AuthInfo {
 }
 
 function fromAuthInfo(authInfo: AuthInfo | undefined): KitCaller | undefined {
-  // Only toAuthInfo writes this key, and nothing of a request's body gets there.
+  // Only toAuthInfo writes this key; a request body cannot.
   return authInfo?.extra?.[callerKey] as KitCaller | undefined;
 }
 

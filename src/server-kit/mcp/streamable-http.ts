@@ -313,7 +313,7 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   ): Promise<Response> {
     this.lastActiveAt = this.#clock.now();
     const requests = requestIds(options?.parsedBody);
-    // The SDK would answer both on the stream of the second, and the first would wait for ever.
+    // The SDK would answer both on the stream of the second, and the first would wait forever.
     if (new Set(requests).size < requests.length || requests.some((id) => this.#running.has(id))) {
       return rpcError(400, -32_600, "Invalid Request: a request with this id is running");
     }

@@ -102,7 +102,7 @@ function isUniqueViolation(error: unknown): boolean {
 }
 
 /**
- * Creates the check that the files of a database are still those that it opened. SQLite itself goes on reading and
+ * Creates the check that the files of a database are still those that it opened. SQLite itself keeps reading and
  * writing a file that was deleted or moved, and everything written is lost when the process ends.
  */
 function createFileCheck(database: DatabaseSync): () => void {

@@ -20,7 +20,7 @@ export interface RequestIdentity {
   readonly target: string | undefined;
 }
 
-/** The operation that a retry continues, or why there is none. */
+/** The operation that a retry continues, or the error. */
 export type RetryMatch =
   | { readonly ok: true; readonly operation: MultiRoundTrip }
   | { readonly ok: false; readonly finding: FindingCode };

@@ -95,7 +95,7 @@ async function approve(
   const chosen = definitions.map(({ key, digest }) => {
     const one = found.find((candidate) => candidate.key === key);
     if (one === undefined) throw new GatewayError("not_found", `${route} has no ${key} that differs`);
-    // A server may change it while somebody reads.
+    // The server may have changed it since the list was read.
     if (one.digest !== digest)
       throw new GatewayError("invalid_params", `${key} has changed since it was listed: read it again`);
     return one;

@@ -29,7 +29,7 @@ export const signInByTicket = defineEndpoint({
   },
 });
 
-/** `GET /session`: whether somebody is signed in, and how to. */
+/** `GET /session`: whether the caller is signed in, and how to sign in. */
 export const getSession = defineEndpoint({
   method: "GET",
   path: "/session",

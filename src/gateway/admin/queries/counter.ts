@@ -11,7 +11,7 @@ export interface Counter {
   readonly durations: number[];
 }
 
-/** A counter of nothing yet. */
+/** An empty counter. */
 export function newCounter(): Counter {
   return { count: 0, errors: 0, refused: 0, durations: [] };
 }

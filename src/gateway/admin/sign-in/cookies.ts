@@ -14,7 +14,7 @@ export interface CookieKind<Content> {
 export interface Cookies {
   /** A `Set-Cookie` with signed content. */
   set<Content>(kind: CookieKind<Content>, content: Content, place: CookiePlace, maxAgeMs: number): string;
-  /** The content of a cookie; undefined if there is none, or none of ours. */
+  /** The content of a cookie; undefined if it is missing or was not set by this gateway. */
   get<Content>(kind: CookieKind<Content>, headers: IncomingHttpHeaders): Content | undefined;
   /** The `Set-Cookie` that removes a cookie. */
   clear(kind: CookieKind<unknown>, headers: IncomingHttpHeaders): string;
@@ -26,7 +26,7 @@ export interface CookiePlace {
   readonly isSecure: boolean;
 }
 
-/** Creates the cookies of a gateway. They are signed and not secret: nobody but their owner sees them. */
+/** Creates the cookies of a gateway. They are signed and not secret: only their owner sees them. */
 export function createCookies(key: Buffer): Cookies {
   const signatureOf = (purpose: string, text: string): Buffer =>
     createHmac("sha256", key).update(`${purpose} ${text}`).digest();

@@ -14,7 +14,7 @@ export const rights = ["view", "bodies", "operate", "approve"] as const;
 /** One of {@link rights}: see traffic, read messages, call tools and release held messages, approve definitions. */
 export type Right = (typeof rights)[number];
 
-/** Somebody who calls the admin API. */
+/** A caller of the admin API. */
 export interface Caller {
   readonly name: string;
   /** Issuer and subject of a person who signed in elsewhere; the name is for reading only. */
@@ -24,7 +24,7 @@ export interface Caller {
   readonly session?: BrowserSession | undefined;
 }
 
-/** The session of a browser, which ends by itself or when somebody signs out. */
+/** The session of a browser, which ends when it expires or the person signs out. */
 export interface BrowserSession {
   readonly id: string;
   readonly openedAt: number;
@@ -50,7 +50,7 @@ export interface SignIn {
   issueTicket(): string;
   /** The `Set-Cookie` for a valid ticket; each ticket is valid once. */
   redeem(ticket: string, place: CookiePlace): string | undefined;
-  /** The `Set-Cookie` of somebody who has signed in elsewhere. */
+  /** The `Set-Cookie` for a person who has signed in elsewhere. */
   start(caller: Omit<Caller, "session">, place: CookiePlace, lifetimeMs: number): string;
   /** Ends the session of a caller everywhere, and returns the `Set-Cookie` that removes it from the browser. */
   end(caller: Caller, headers: IncomingHttpHeaders): string;
@@ -119,7 +119,7 @@ export function createSignIn(token: string, { clock: { wall }, setTimer, ended, 
     cookies,
     callerOf: async (headers) => {
       const bearer = /^bearer (?<token>\S+)$/iu.exec(headers.authorization ?? "")?.groups?.["token"];
-      // Digests have the same length, so the comparison tells nothing of the token.
+      // Digests have the same length, so the comparison reveals nothing about the token.
       if (bearer !== undefined) return timingSafeEqual(hash("sha256", bearer, "buffer"), digest) ? owner : undefined;
       const content = cookies.get(sessionCookie, headers);
       if (content === undefined || (await isOver(content))) return undefined;

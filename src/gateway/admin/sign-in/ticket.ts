@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 
-/** How long the ticket of a one-time link is good. */
+/** How long the ticket of a one-time link is valid. */
 export const ticketMs = 3_600_000;
 
 /** A ticket for the one-time link, made of the token that a gateway was started with; short, so that a terminal can show it. */

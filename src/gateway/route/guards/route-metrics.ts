@@ -75,7 +75,7 @@ export function meterCorrelation(
   };
 }
 
-/** Removes all metrics of a removed route, which would otherwise keep their last values for ever. */
+/** Removes all metrics of a removed route, which would otherwise keep their last values forever. */
 export function forgetRoute(route: string, { metrics }: Metrics): void {
   const keys = Object.keys(metrics) as (keyof typeof metrics)[];
   for (const key of keys) {

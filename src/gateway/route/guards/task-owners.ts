@@ -17,10 +17,10 @@ const keptMs = 7 * 24 * 60 * 60_000;
 const maxKept = 100_000;
 
 /**
- * Creates the guard that binds tasks to the principal that started them: to others they do not exist (MCP 2025-11-25 and
- * the Tasks extension bind task ids to the authorization context). The upstream cannot do this, because behind the gateway
- * all callers may look the same. Tasks that were not started here are unknown too, except to anonymous callers, who cannot
- * be told apart anyway.
+ * Creates the guard that binds tasks to the principal that started them: to others they do not exist (MCP 2025-11-25
+ * and the Tasks extension bind task ids to the authorization context). The upstream cannot do this, because behind the
+ * gateway all callers may look the same. Tasks that were not started here are unknown too, except to anonymous callers,
+ * who are indistinguishable anyway.
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwnerStore): Guard {
   const owners = new FairMap<{ readonly id: string; readonly until: number }>(maxKept);

@@ -20,7 +20,7 @@ export type ExitCodeName = keyof typeof exitCodes;
 
 /** Everything that parsing, help and the reference page need to know about a command. */
 export interface Command {
-  /** Ways to call it, without the name of the program. */
+  /** Usage lines, without the name of the program. */
   readonly usage: readonly string[];
   /** One line for the list of commands. */
   readonly summary: string;

@@ -37,7 +37,7 @@ export function defineCommand<Name extends CommandName, Io extends Pick<CliIo, "
       const parsed = parseCommandLine<(typeof commands)[Name]["options"]>(commands[name].options, args);
       const takesProgram = commands[name].usage.some((usage) => usage.includes("-- COMMAND"));
       if (!parsed.ok) {
-        // These take no words of their own, so it is probably an option of a program.
+        // These take no positional arguments, so it is probably an option of the program to start.
         const isProgram = (name === "run" || name === "stdio") && parsed.words.length > 0;
         throw new UsageError(isProgram ? `${parsed.problem}; put \`--\` before a command to start` : parsed.problem);
       }

@@ -34,15 +34,15 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   call: async () => (await import("./client/call.ts")).call,
 };
 
-/** Commands whose standard output may be a protocol, and is watched by what speaks it. */
+/** Commands whose standard output may carry a protocol, whose peer notices when it closes. */
 const protocolCommands: ReadonlySet<string> = new Set(["stdio", "replay"]);
 
 // Sessions live for hours and messages for a moment, but both are allocated at the same sites. With many sessions, V8
 // would allocate messages in the old generation too (pretenuring): with 1000 open streams a call then costs half as much
 // again, and garbage collection pauses are twenty times longer.
 setFlagsFromString("--no-allocation-site-pretenuring");
-// Little of what is young survives, and one thread copies it within a millisecond or two. Helper threads have to be woken
-// for that, which costs more processor time than it saves.
+// Few young objects survive, and one thread copies them within a millisecond or two. Waking helper threads for that
+// costs more processor time than it saves.
 setFlagsFromString("--no-parallel-scavenge");
 
 startCompileCache(process.env);

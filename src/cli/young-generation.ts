@@ -6,15 +6,15 @@ import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 export interface YoungGeneration {
   /** Both halves together. */
   readonly size: number;
-  /** What a collection left, and what was allocated since. */
+  /** What survived the last collection, and what was allocated since. */
   readonly used: number;
 }
 
-/** V8 begins with 2 MB and doubles it; up to here it needs no reason. */
+/** V8 starts with 2 MB and doubles it; growth up to this size is unconditional. */
 const freeSize = 16_777_216;
 /** Collections that leave more than this share of both halves cost noticeable time. */
 const crowdedShare = 1 / 8;
-/** After so many of them in a row, more room pays. Fewer also follow the start of the process. */
+/** After this many of them in a row, more room pays off. The start of the process alone causes a few. */
 const crowdedCollections = 3;
 
 /**

@@ -2,7 +2,7 @@ import { GatewayError } from "../errors.ts";
 
 /** One end of the channel between two processes of ours. */
 export interface ProcessChannel {
-  /** Sends a message; false or an exception if the other end has gone. */
+  /** Sends a message; returns false or throws if the other end has exited. */
   send(message: unknown): unknown;
   onMessage(listener: (message: unknown) => void): void;
   onGone(listener: () => void): void;

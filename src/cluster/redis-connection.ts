@@ -31,7 +31,10 @@ export interface RedisConnectionDeps {
 
 /** The connections to a store: one for commands, one for notices. They reconnect automatically. */
 export interface RedisConnection {
-  /** Rejects where waiting does not help: the package is missing, a certificate cannot be read, or the server is of a cluster. */
+  /**
+   * Rejects if waiting does not help: the package is missing, a certificate cannot be read, or the server is of a
+   * cluster.
+   */
   open(): Promise<void>;
   /** Throws while there is none. */
   client(): RedisClientType;
@@ -145,7 +148,7 @@ async function isOfCluster(client: RedisClientType | undefined): Promise<boolean
   }
 }
 
-/** Its nodes share the keys out by their names, and commands with several keys fail. */
+/** A cluster distributes keys over its nodes, so commands with several keys fail. */
 function clusterRefused(prefix: string): GatewayError {
   return new GatewayError(
     "config_invalid",

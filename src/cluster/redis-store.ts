@@ -26,7 +26,7 @@ return 0
 `;
 
 /**
- * Gives out tokens by the generic cell rate algorithm: what is kept of a limit is the time at which its bucket is full again.
+ * Gives out tokens by the generic cell rate algorithm: the stored value is the time at which the bucket is full again.
  * For each key: milliseconds of one token, tokens that fit, tokens that are wanted.
  */
 const tokensScript = `

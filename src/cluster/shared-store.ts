@@ -4,7 +4,7 @@ import type { Peer } from "./peer-list.ts";
 import type { Clock, SetTimer } from "../lib/clock.ts";
 import type { Seal } from "../lib/keys/sealing.ts";
 
-/** What a store is opened with, whatever it runs on. */
+/** Options of a store of any kind. */
 export interface SharedStoreOptions {
   /** Names this process. */
   readonly node: string;
@@ -31,12 +31,14 @@ export interface StartedTask {
 
 const taskForm = z.tuple([z.string(), z.string()]);
 
-/** A task as stores keep it: sealed, because otherwise everybody who can write to the store could give tasks to others. */
+/**
+ * A task as stores keep it: sealed, because otherwise anyone with write access to the store could give tasks to others.
+ */
 export function sealTask(seal: Seal, task: string, { node, owner }: StartedTask): string {
   return seal.seal(Buffer.from(JSON.stringify([node, owner])), `task ${task}`);
 }
 
-/** What was sealed. A task that is not sealed with our key is known and belongs to nobody. */
+/** Opens a sealed task. One that is not sealed with our key is known but has no owner. */
 export function openTask(seal: Seal, task: string, text: string): StartedTask {
   const content = seal.open(text, `task ${task}`);
   const [node, owner] = content === undefined ? ["", ""] : taskForm.parse(JSON.parse(content.toString()));
@@ -52,7 +54,7 @@ export interface WantedTokens {
   readonly count: number;
 }
 
-/** Who is to serve a session. */
+/** Which gateway should serve a session. */
 export interface OwnerClaim {
   readonly candidate: string;
   readonly ttlMs: number;

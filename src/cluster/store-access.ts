@@ -13,7 +13,7 @@ export const connectMs = 2000;
 /** How long a start waits for the first answer; loading the client takes a part of it. */
 const readyMs = 10_000;
 
-/** How a store is asked, whatever it runs on. */
+/** How commands are sent to a store, independent of its kind. */
 export interface StoreAccess {
   /** Runs a command; fails immediately while the store is unavailable, and when the answer takes too long. */
   run<Result>(command: () => Promise<Result>): Promise<Result>;
@@ -65,7 +65,7 @@ export function createStoreAccess(deps: {
     run: async (command) => {
       breaker.check();
       const late = Promise.withResolvers<never>();
-      // Clients count from when a command has been written; a server may take it and never answer.
+      // Client timeouts stop when a command has been written; a server may accept it and never answer.
       const stop = setTimer(commandMs, () => {
         // If this process was busy that long, an answer may have arrived and not been read yet.
         setImmediate(() => {
@@ -94,7 +94,7 @@ export function createStoreAccess(deps: {
     },
     lost: failed,
     keepRenewing: (opened, renew) => {
-      // Most reasons for a failed first attempt may be gone a second later; a missing package is not.
+      // Most causes of a failed first attempt are temporary; a missing package is not.
       opened
         .then(async () => renew().then(answered.resolve), answered.reject)
         .catch(() => {})

@@ -371,7 +371,7 @@ function joinHealth(workers: readonly (Readonly<Record<string, string>> | undefi
 }
 
 function routeNamed(routes: readonly TableRoute[], name: string | undefined): Route {
-  // Without a name, the one at `/mcp`: the only one, whatever views it has.
+  // Without a name, the route at `/mcp`: the only one, views aside.
   const found = routes.find(({ route, prefixes }) =>
     name === undefined ? prefixes.includes("") : route.name === name,
   );

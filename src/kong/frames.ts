@@ -160,8 +160,8 @@ const encoder = new Encoder();
 const maxDepth = 64;
 
 /**
- * Reads the value of a frame. Names of members are whatever the client or the upstream called its headers: a decoder
- * that refuses one of them, such as `__proto__`, would end the connection, and Kong lets the request pass then.
+ * Reads the value of a frame. Member names are header names that clients and upstreams choose: a decoder that refuses
+ * one, such as `__proto__`, would end the connection, and Kong would let the request pass.
  */
 function decodeFrame(frame: Uint8Array): unknown {
   const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
@@ -185,7 +185,7 @@ function decodeFrame(frame: Uint8Array): unknown {
   }
 
   function members(count: number, depth: number): Readonly<Record<string, unknown>> {
-    // Without a prototype, a member called `__proto__` is one like any other.
+    // Without a prototype, `__proto__` is an ordinary member.
     const map = Object.create(null) as Record<string, unknown>;
     for (let left = count; left > 0; left--) {
       const name = String(value(depth + 1));

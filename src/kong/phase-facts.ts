@@ -52,7 +52,7 @@ export function readRequestBody(kong: PdkCall, headers: KongHeaders, limit: numb
   return bodyWithin(headers, limit, () => kong("kong.request.get_raw_body", anySize));
 }
 
-/** The upstream's response without its body, and what the access phase stored, if it stored anything. */
+/** The upstream's response without its body, and what the access phase stored, if anything. */
 export interface ResponseHead {
   readonly response: Omit<HttpResponseFacts, "body" | "headers"> & { readonly headers: KongHeaders };
   readonly stored: StoredContext | undefined;
@@ -88,7 +88,7 @@ export function readResponseBody(kong: PdkCall, headers: KongHeaders, limit: num
   return bodyWithin(headers, limit, () => kong("kong.service.response.get_raw_body"));
 }
 
-/** A body that announces itself as too long is not even fetched: that alone would hold up other requests. */
+/** A body whose announced length is too long is not fetched, because that alone would hold up other requests. */
 async function bodyWithin(
   headers: KongHeaders,
   limit: number,

@@ -73,8 +73,8 @@ export function createAccessHandler(deps: KongPhaseDeps): PhaseHandler {
 }
 
 /**
- * Before 3.9 Kong does not buffer responses to HTTP/2 clients, and so leaves the response phase out without a word. There
- * this call fails with the reason, and Kong answers 500; from 3.9 on it changes nothing.
+ * Before 3.9, Kong does not buffer responses to HTTP/2 clients and silently skips the response phase. There this call
+ * fails with the reason, and Kong answers 500; from 3.9 on it changes nothing.
  */
 async function ensureBuffering(kong: PdkCall, { httpVersion }: RequestHead): Promise<void> {
   if (httpVersion >= 2) await kong("kong.service.request.enable_buffering");

@@ -1,8 +1,8 @@
 /**
  * A `Map` with at most `max` entries: setting one more drops the oldest. Setting a key again makes it the newest.
  *
- * The oldest are dropped an eighth at a time: a map remembers the places of deleted keys for a while, and looking for
- * the oldest key behind thousands of them with every `set` would cost more than the `set`.
+ * The oldest are dropped an eighth at a time: a map keeps the slots of deleted keys for a while, and skipping thousands
+ * of them with every `set` would cost more than the `set`.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
@@ -80,8 +80,8 @@ interface OwnedValue<Value> {
 }
 
 /**
- * A map of bounded size whose values belong to owners. An owner holds a quarter of it at most and then loses its own oldest
- * values, so that one owner cannot make the map forget what others put in. Setting a key again makes it the newest.
+ * A map of bounded size whose values belong to owners. An owner holds a quarter of it at most and then loses its own
+ * oldest values, so that no owner can evict the values of others. Setting a key again makes it the newest.
  */
 export class FairMap<Value> {
   readonly #max: number;

@@ -1,6 +1,6 @@
 /**
- * JSON text in its one canonical form (RFC 8785): members sorted, no blanks. Equal values have equal texts. Numbers that
- * a double cannot hold keep their digits, so that two big integers stay apart.
+ * JSON text in its one canonical form (RFC 8785): members sorted, no blanks. Equal values have equal texts. Numbers
+ * that a double cannot hold keep their digits, so that big integers stay distinct.
  */
 export function canonicalText(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);

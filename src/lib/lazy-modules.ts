@@ -30,7 +30,10 @@ export const yaml = (): typeof Yaml => once("yaml") as typeof Yaml;
  */
 export const nodeHttp = process.getBuiltinModule("node:http");
 
-/** Opens a SQLite database. On a Node without SQLite, node-version.ts must be able to say which version is needed. */
+/**
+ * Opens a SQLite database. Loaded lazily, so that node-version.ts can report the needed version on a Node without
+ * SQLite.
+ */
 export function openDatabase(file: string, options: DatabaseSyncOptions = {}): DatabaseSync {
   return new (process.getBuiltinModule("node:sqlite").DatabaseSync)(file, options);
 }

@@ -28,7 +28,7 @@ export interface TokenBuckets {
   readonly size: number;
 }
 
-/** Creates the buckets of a rate limit; the name tells it from all others of a gateway. */
+/** Creates the buckets of a rate limit; the name is unique in a gateway. */
 export type CreateBuckets = (rate: Rate, name: string) => TokenBuckets;
 
 /** Limits that are remembered by name; a forgotten one starts over. */

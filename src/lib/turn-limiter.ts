@@ -5,9 +5,9 @@ export const perTurn = 100;
 export type TurnLimiter = () => Promise<void> | undefined;
 
 /**
- * Creates a limiter that lets a bounded number of callers pass per turn of the event loop, in order. Telling
- * ten thousand sessions at once would hold up everybody else. Needed by bench streams: "longest pause while all hear of
- * a change".
+ * Creates a limiter that lets a bounded number of callers pass per turn of the event loop, in order. Notifying ten
+ * thousand sessions at once would hold up all other work. Needed by bench streams: "longest pause while all hear of a
+ * change".
  */
 export function createTurnLimiter(): TurnLimiter {
   let passed = 0;

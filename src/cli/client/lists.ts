@@ -60,7 +60,7 @@ export const readResourceTemplates = (client: Client): Promise<WholeList<Resourc
     ({ resourceTemplates }) => resourceTemplates,
   );
 
-/** Not the client's own walk, which only keeps what the first page says about the list. */
+/** Does not use the SDK's own paging, which only keeps the `_meta` of the first page. */
 async function readPages<One extends Page, Entry>(
   method: string,
   ask: (params: { cursor?: string }) => Promise<One>,
@@ -82,7 +82,7 @@ async function readPages<One extends Page, Entry>(
   return { entries, notes: mergeNotes(notes) };
 }
 
-/** What one page says. */
+/** The `_meta` of one page. */
 function notesIn(meta: Meta = {}): ListNotes {
   const { degraded, clashes, cut } = noteKeys;
   return {
@@ -94,7 +94,7 @@ function notesIn(meta: Meta = {}): ListNotes {
   };
 }
 
-/** What several lists say, each server and name once. */
+/** The combined `_meta` of several lists, each server and name once. */
 export function mergeNotes(notes: readonly ListNotes[]): ListNotes {
   const degraded = new Map(
     notes.flatMap((one) =>
@@ -108,7 +108,7 @@ export function mergeNotes(notes: readonly ListNotes[]): ListNotes {
   };
 }
 
-/** The same as `_meta` of the whole list; empty if there is nothing to say. */
+/** The same as `_meta` of the whole list; empty without gaps, clashes and cut names. */
 export function metaOf({ degraded, clashes, cut }: ListNotes): { readonly _meta?: Meta } {
   const meta = {
     ...(degraded.length === 0 ? {} : { [noteKeys.degraded]: degraded }),

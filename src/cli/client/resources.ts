@@ -58,13 +58,13 @@ function formatContents({ contents }: ReadResourceResult, isTerminal: boolean): 
   return isTerminal ? printable(text) : text;
 }
 
-/** An entry of a list: how to ask for it, what it is called, and what it is. */
+/** An entry of a list: its URI, name, type and description. */
 export function formatEntry(address: string, label: string, description = "", columns: number): string {
   const lines = [...(label === "" ? [] : [`  ${printableLine(label)}`]), ...indentedText(description, columns)];
   return `\n${[printableLine(address), ...lines].join("\n")}\n`;
 }
 
-/** How many there are of something. */
+/** A count with its noun, such as `1 tool` or `3 tools`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -66,7 +66,7 @@ export function toArguments(pairs: readonly ArgumentPair[], schema: SchemaObject
 export function convert(text: string, types: ReadonlySet<SchemaType>): ParseResult<unknown> {
   if (types.size === 0 || types.has("string")) return { ok: true, value: text };
   const parsed = parseJson(text);
-  // An integer beyond 2^53 would be sent as another one.
+  // An integer beyond 2^53 would lose digits.
   if (parsed.ok && Number.isInteger(parsed.value) && !Number.isSafeInteger(parsed.value)) {
     return { ok: false, problem: `is too large to be sent exactly: \`${text}\`` };
   }

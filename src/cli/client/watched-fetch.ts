@@ -32,7 +32,7 @@ export interface WatchedFetchOptions {
   readonly silenceMs: number;
 }
 
-/** A fetch for MCP clients that notices when waiting has become pointless, which the SDK does not. */
+/** A fetch for MCP clients that notices when a response can no longer arrive, which the SDK does not. */
 export interface WatchedFetch extends AsyncDisposable {
   readonly fetch: FetchLike;
   /** Rejects with the code CONNECTION_CLOSED or SERVER_SILENT. */
@@ -48,7 +48,7 @@ export async function createWatchedFetch(options: WatchedFetchOptions): Promise<
   const undici = await import("undici");
   const dispatcher = createDispatcher(undici, options);
   const lost = Promise.withResolvers<never>();
-  // Nobody has to be waiting when it happens.
+  // Avoids an unhandled rejection if no request is waiting.
   lost.promise.catch(() => {});
   const waiting = new Set<unknown>();
   /** Requests whose responses come by the one stream of HTTP+SSE. */

@@ -51,7 +51,7 @@ export async function policyTest(file: string, io: CliIo): Promise<number> {
   return runCases(cases, { config, route: chooseRoute(config, cases.route) }, file, io);
 }
 
-/** The policy that cases are about. */
+/** The policy under test. */
 interface TestedRoute {
   readonly config: Config;
   readonly route: RouteConfig;

@@ -78,7 +78,7 @@ function formatListener({ listen }: Config): string {
   return `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** One line for each server behind a route: what its names begin with, and where it is. */
+/** One line for each server behind a route: its prefix and address. */
 function formatMembers({ members, separator }: FederationConfig): readonly string[] {
   const prefixes = members.map(({ prefix }) => (prefix === "" ? "(bare names)" : `${prefix}${separator}…`));
   const width = Math.max(...prefixes.map(({ length }) => length));

@@ -142,7 +142,7 @@ async function examineTogether(config: Config, route: RouteConfig, io: CommandIo
     const { client } = connection;
     const { prompts: hasPrompts, resources: hasResources } = client.getServerCapabilities() ?? {};
     const failures: Finding[] = [];
-    /** One list that cannot be read says nothing about the others. */
+    /** One unreadable list does not make the others unreadable. */
     const read = async <Entry>(method: string, list: Promise<WholeList<Entry>>): Promise<WholeList<Entry>> =>
       list.catch((error: unknown) => {
         failures.push({ outcome: "failed", text: printableLine(`${method}: ${thrownMessage(error)}`) });
@@ -242,7 +242,7 @@ async function explainFailure(
   };
 }
 
-/** What to do about a server that was reached and gives no useful answer. */
+/** Remedies for a server that was reached but gives no useful answer. */
 function remedyFor(text: string): string {
   if (/does not match the HTTP/u.test(text)) return "check the port: what listens there does not speak HTTP";
   if (/status 5\d\d/u.test(text)) return "look at the log of the server, or of the proxy in front of it";

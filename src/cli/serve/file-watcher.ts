@@ -45,14 +45,17 @@ export interface FileWatcher extends Disposable {
 const settleMs = 100;
 
 /**
- * Watches folders as well as files: editors replace a file by a new one, and Kubernetes repoints a link to another folder.
- * Only a change of content counts.
+ * Watches folders as well as files: editors replace files, and Kubernetes repoints a link to another folder. Only a
+ * change of content counts.
  */
 export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   const { readFile, setTimer, onChange, onError: onTrouble } = options;
   const watchers = new Map<string, FSWatcher>();
   let followed: FileDigests = new Map();
-  /** The names that events about these files may have. Not found out per event: a recording beside them causes thousands. */
+  /**
+   * The names that events about these files may have. Computed once, because a recording in the same folder causes
+   * thousands of events.
+   */
   let names: ReadonlySet<string> = new Set();
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
@@ -130,7 +133,7 @@ function watchedPaths(path: string): (readonly [key: string, place: string])[] {
   });
 }
 
-/** macOS and Windows find a file by another spelling than the one that they report. */
+/** macOS and Windows find a file under other spellings than the one they report. */
 function foldedName(path: string): string {
   return basename(path).normalize("NFC").toLowerCase();
 }

@@ -106,7 +106,7 @@ function addServer({ routes, variables }: Routes, name: string, entry: Entries):
   routes[free] = { upstream: withoutUndefined(values) };
 }
 
-/** User and password in a URL are sent as a header, which is what the configuration has them in. */
+/** User and password in a URL are sent as a header, so the configuration has them in `headers`. */
 function withoutUserInfo({ url, headers }: Entries): { readonly url: unknown; readonly headers: unknown } {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
   if (parsed === undefined || (parsed.username === "" && parsed.password === "")) return { url, headers };

@@ -86,7 +86,7 @@ class Desk {
     this.#changes.dispatchEvent(new Event("change"));
   }
 
-  /** Shows message after message and does what is typed, until the end of input, `q` or the signal. */
+  /** Shows one message after the other and runs the typed commands, until the end of input, `q` or the signal. */
   async ask(signal: AbortSignal): Promise<void> {
     const lines = createInterface({ input: this.#io.stdin, terminal: false });
     const typed = lines[Symbol.asyncIterator]();
@@ -196,12 +196,12 @@ function toUndefined(): undefined {
 /** Lets the user edit text in `$VISUAL` or `$EDITOR`; undefined where the editor failed. */
 function editText(text: string, { env, stdin, err }: Pick<ServingIo, "env" | "stdin" | "err">): string | undefined {
   const editor = env["VISUAL"] ?? env["EDITOR"] ?? (process.platform === "win32" ? "notepad" : "vi");
-  // Only the user can read it: messages hold what nobody else should see.
+  // Only the user can read it, because messages may contain secrets.
   const folder = mkdtempSync(join(tmpdir(), "headgate-edit-"));
   const file = join(folder, "message.json");
   try {
     writeFileSync(file, text, { mode: 0o600 });
-    // It waits, so that nobody else reads what is typed into the editor. An editor is a command line, as in git.
+    // Synchronous, so that nothing else reads the keyboard meanwhile. As in git, the editor is a command line.
     const { status } = spawnSync(`${editor} "${file}"`, {
       shell: true,
       env: { ...env },
@@ -235,7 +235,7 @@ export function applyEdit(text: string, edited: string): EditResult {
   return result;
 }
 
-/** A value to write; undefined for a member that is gone. */
+/** A value to write; undefined for a removed member. */
 interface ValueEdit {
   readonly pointer: string;
   readonly value: unknown;

@@ -25,7 +25,7 @@ export interface Offered {
   readonly notes: ListNotes;
 }
 
-/** Names in the configuration of several servers that fit nothing, or that another tool has: most likely they are wrong. */
+/** Names in the configuration of several servers that match nothing, or that another tool has: most likely mistakes. */
 export function findUnusedNames(config: FederationConfig, offered: Offered): readonly Finding[] {
   const isCertain = createCertainty(config, offered);
   return [
@@ -111,7 +111,9 @@ function patternsWithoutTool(
   });
 }
 
-/** Views show names as clients see them, with overrides. What resources there are, lists need not say. */
+/**
+ * Views show names as clients see them, with overrides. Resources are not checked: servers need not list all of them.
+ */
 function emptyViews({ views, overrides }: FederationConfig, { tools, prompts }: Offered): readonly UnusedName[] {
   const shown = tools.flatMap(({ name }) => {
     const override = overrides.tools[name];
@@ -134,7 +136,7 @@ function emptyViews({ views, overrides }: FederationConfig, { tools, prompts }: 
 /** Names of several servers that clash, are cut or fit nothing, as far as the lock file has their definitions. */
 export function lockedNameWarnings({ drift, routes }: Config): readonly ConfigFinding[] {
   if (drift === undefined) return [];
-  // That it can be read is checked before.
+  // The preflight checks have ensured that it can be read.
   const lock = parseLock(readFileSync(drift.lock, "utf8"), drift.lock);
   return Object.values(routes).flatMap((route) => {
     const { upstream } = route;

@@ -15,7 +15,7 @@ import { defaultRecordingFile } from "../traffic/recordings.ts";
 import { socketPathProblem } from "../../lib/socket-path.ts";
 import { thrownMessage } from "../../lib/thrown-message.ts";
 
-/** What a configuration needs of this machine and does not find. */
+/** What a configuration needs that this machine lacks. */
 export interface Preflight {
   /** With these a gateway does not start. */
   readonly problems: readonly ConfigFinding[];
@@ -115,7 +115,7 @@ function certificateProblems({ listen: { tls } }: Config): readonly ConfigFindin
 
 const pemLabels = { certFile: "CERTIFICATE", keyFile: "PRIVATE KEY" } as const;
 
-/** What a file has that should be PEM with a certificate or a key: the other one, or neither. */
+/** Why a file is not PEM with a certificate or a key: it has the other one, or neither. */
 function pemProblem(name: keyof typeof pemLabels, own: Buffer, other: Buffer): ConfigFinding | undefined {
   const label = pemLabels[name];
   const has = (pem: Buffer): boolean =>
@@ -191,7 +191,7 @@ export function recordWarnings({ record }: Pick<Config, "record">, env: Environm
   return findings.map(({ message }) => ({ path, message: `${message}; nothing will be recorded${remedy}` }));
 }
 
-/** A file that is there and is no database would stay as it is. */
+/** An existing file that is not a database is left alone. */
 function foreignFile(path: Path, file: string): readonly ConfigFinding[] {
   const found = statSync(file, { throwIfNoEntry: false });
   if (found?.isFile() !== true || found.size === 0 || unreadable(file) !== undefined) return [];
@@ -215,7 +215,7 @@ function nearestFolder(file: string): string {
   return around === file || existsSync(file) ? file : nearestFolder(around);
 }
 
-/** Why a file cannot be written; `folder` is one that may stand for the file that will be in it. */
+/** Why a file cannot be written; with `folder`, the path may be a folder in which the file will be created. */
 function unwritable(path: Path, file: string, folder?: string): readonly ConfigFinding[] {
   const found = statSync(file, { throwIfNoEntry: false });
   if (found?.isDirectory() === true && file !== folder)
@@ -246,7 +246,7 @@ function commandProblems({ upstream, path }: PlacedServer): readonly ConfigFindi
   const start = line.findIndex((word) => !isAssignment(word));
   const variables = line.slice(0, start).map((word) => word.slice(0, word.indexOf("=")));
   const [program = "", ...words] = line.slice(start);
-  // A path may well have a space in it.
+  // A path may contain a space.
   if (
     line.length > 1 &&
     start >= 0 &&

@@ -59,8 +59,8 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
   let phase: "starting" | "serving" | "stopping" = "starting";
   let failedEnds = 0;
   let reloading: Promise<unknown> = Promise.resolve();
-  /** What each worker began with. */
-  const given = new Map<WorkerSlot, Files>();
+  /** The configuration files that each worker started with. */
+  const startFiles = new Map<WorkerSlot, Files>();
 
   const slots = Array.from({ length: count }, (_none, index) => {
     const slot: WorkerSlot = new WorkerSlot({
@@ -72,7 +72,7 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
       begin: async () => {
         // A worker that starts during a reload starts with the outcome of the reload.
         await reloading;
-        given.set(slot, files);
+        startFiles.set(slot, files);
         return { workers: count, address, files, adminSocket, ...seals };
       },
       onReady: async () => {
@@ -139,7 +139,7 @@ export function createWorkerPool({ count, log, files: first, fork = forkWorker }
   /** A worker that was starting during a reload has the previous configuration. */
   async function catchUp(slot: WorkerSlot): Promise<void> {
     const worker = slot.serving;
-    if (worker === undefined || given.get(slot) === files) return;
+    if (worker === undefined || startFiles.get(slot) === files) return;
     // Without a prepared configuration, it cannot apply one.
     await worker.prepare(files).catch(() => {});
     await commit(slot, worker);

@@ -13,7 +13,7 @@ import type { ServingIo } from "../io.ts";
 import { type PreparedConfig, type ProcessRole, startGateway, type StartOptions } from "./start.ts";
 import type { PrimaryCalls, WorkerCalls, WorkerStart } from "./worker-slot.ts";
 
-/** What a worker answers, besides receiving notices about the others. */
+/** The calls that a worker answers, besides notices about the others. */
 export type WorkerAnswers = Omit<WorkerCalls, "peers" | "sessionEnded">;
 
 /** This process as one of several. */

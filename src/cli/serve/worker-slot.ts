@@ -7,7 +7,7 @@ import type { PackBufferBatch } from "../../recorder/recorder.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { MetricSamples } from "../../telemetry/metrics.ts";
 
-/** What a worker begins with. */
+/** What a worker starts with. */
 export interface WorkerStart {
   /** Counted from 1. */
   readonly worker: number;
@@ -41,7 +41,7 @@ export interface PrimaryCalls extends StoreCalls, CommonCalls {
   ending(samples: MetricSamples): void;
 }
 
-/** What a worker is asked. */
+/** The calls that a worker answers. */
 export interface WorkerCalls extends StoreNotices {
   samples(): MaybePromise<MetricSamples>;
   health(): MaybePromise<Readonly<Record<string, string>>>;
@@ -155,8 +155,8 @@ export class WorkerSlot {
   }
 
   /**
-   * Kills a worker that no longer answers, such as one in an endless loop, so that another takes its place. Questions are
-   * counted, not seconds: a process that was stopped and continued with its workers would find them all late.
+   * Kills a worker that no longer answers, such as one in an endless loop, so that another takes its place. Counts
+   * questions, not seconds: after the whole process group was stopped and continued, all workers would look late.
    */
   #watch(worker: WorkerProcess, unanswered: number): void {
     let hasAnswered = false;

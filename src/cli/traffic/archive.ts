@@ -44,7 +44,7 @@ export async function exportTraffic({ values, name: file, filter }: TrafficReque
     }
     return exitCodes.ok.code;
   }
-  // Renamed when complete, so that nobody finds half a file.
+  // Renamed when complete, so that there is never half a file.
   const unfinished = `${file}.${process.pid}.part${file.endsWith(".gz") ? ".gz" : ""}`;
   try {
     if (file.endsWith(".har")) count = await writeHar(unfinished, reader, filter, bar.show);

@@ -145,7 +145,7 @@ async function storeInFolder(io: StoreIo): Promise<string | undefined> {
   const file = configInFolder();
   if (file === undefined) return undefined;
   const loaded = await loadConfig({ file, env: io.env, readFile: io.readFile });
-  // What a gateway needs, such as a variable of the environment, may be missing here.
+  // Ignores other problems: what a gateway needs, such as an environment variable, may be missing here.
   if (!loaded.ok) return undefined;
   const { record } = loaded.config;
   const store = record === undefined || record === false ? undefined : (record.postgres ?? record.file);

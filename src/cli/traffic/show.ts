@@ -155,7 +155,7 @@ function diagnosticText({ code, severity, message, path }: NonNullable<Frame["di
 
 function refusalText({ gatewayCode = "" }: Frame, { status, reason, repeats }: FrameRefusal, colors: Colors): string {
   const more = repeats === undefined ? "" : `, and ${repeats} more like it`;
-  // Without a status where no HTTP was spoken.
+  // No status without HTTP.
   return `${colors.red(status === 0 ? "refused" : `refused with ${status}`)} ${printableLine(gatewayCode)}: ${printableLine(reason)}${more}`;
 }
 

@@ -156,7 +156,7 @@ export interface ObservedMessages {
   /** Counts and records a message; returns its exchange, which for an answer is that of its request. */
   fromClient(message: Message): Exchange;
   fromUpstream(message: Message): Exchange;
-  /** All findings about a message are known; it went on to this side. */
+  /** All findings about a message are known; it was forwarded to this side. */
   done(leg: Leg, message: Message, exchange: Exchange): void;
   /** Records bytes that hold no valid message; returns what they belong to. */
   raw(leg: Leg, bytes: Buffer): MessageOrigin;

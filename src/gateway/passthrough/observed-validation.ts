@@ -24,7 +24,10 @@ export interface ObservedSubject {
 /** Sessions whose handshakes are remembered. */
 const mostSessions = 1000;
 
-/** Finds what is wrong with a message that has passed. Messages that pass before the schemas are loaded are not compared with them. */
+/**
+ * Finds what is wrong with a message that has passed. Messages that pass before the schemas are loaded are not checked
+ * against them.
+ */
 export type ObservedValidation = (message: Message, subject: ObservedSubject) => readonly Diagnostic[];
 
 /** Creates the validation of a route in observe mode; nothing is refused, whatever the settings say. */

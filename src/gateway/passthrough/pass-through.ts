@@ -76,7 +76,7 @@ export function createPassThrough(
 
 interface RelayEvents {
   readonly onHead: ObservedRequest["answered"];
-  /** Called with each chunk after it went on. */
+  /** Called with each chunk after it was forwarded. */
   readonly onChunk: (chunk: Buffer) => void;
   readonly onError: (error: Error) => void;
   /** Called at the end, with the reason for requests that were not answered. */

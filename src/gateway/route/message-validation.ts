@@ -89,7 +89,7 @@ export function createMessageValidation(settings: ValidationSettings, deps: Mess
         const { message: answer } = reply;
         const { message: request } = exchange;
         if (answer === undefined || request.kind !== "request") return reply;
-        // A message with an unknown name would be checked by itself.
+        // A message with an unknown name would only be compared with itself.
         const problem =
           reply.isHidden === true
             ? messageProblem(exchange)

@@ -107,7 +107,7 @@ export class SessionStream implements ReplyStream {
   readonly #idEnd: string;
   readonly #onEnd: () => void;
   #response: SseResponse | undefined;
-  /** The first event that was written while nobody was connected. */
+  /** The first event that was written while no client was connected. */
   #unsentFrom: string | undefined;
   #isEnded = false;
 
@@ -139,8 +139,8 @@ export class SessionStream implements ReplyStream {
   }
 
   /**
-   * Connects a client and sends the events it missed; false if those are no longer stored. A client that names no
-   * event gets what was written while nobody was connected: a server may ask before its client listens.
+   * Connects a client and sends the events it missed; false if those are no longer stored. A client that names no event
+   * gets what was written while it was disconnected: a server may ask before its client listens.
    */
   attach(response: SseResponse, lastEventId?: string): boolean {
     const missed = lastEventId === undefined ? this.#unsent() : this.#stored.after(lastEventId);
@@ -200,7 +200,7 @@ export class SessionStream implements ReplyStream {
     this.#stored.delete();
   }
 
-  /** What was written while nobody was connected, as far as it is still stored. */
+  /** What was written while no client was connected, if it is still stored. */
   #unsent(): readonly Buffer[] {
     return this.#unsentFrom === undefined ? [] : this.#stored.from(this.#unsentFrom);
   }

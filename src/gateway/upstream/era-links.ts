@@ -17,7 +17,7 @@ export interface Bridges {
 
 /** The bridge of one principal and set of capabilities. */
 export interface BridgeLink extends UpstreamLink {
-  /** Whether it carries no calls, so that nobody notices when it is closed. */
+  /** Whether it carries no calls, so that it can be closed unnoticed. */
   readonly isIdle: boolean;
 }
 

@@ -146,7 +146,7 @@ export function openFederation(
   };
 }
 
-/** Tells operators about lists that lack a server, and names that are offered by nobody. */
+/** Tells operators about lists that lack a server, and names that no server offers. */
 function listReports(
   route: string,
   { log, metrics }: Pick<UpstreamDeps, "log" | "metrics">,
@@ -265,7 +265,7 @@ function fixedValue(value: unknown): NonNullable<ArgumentOverride["fixed"]> {
   };
 }
 
-/** A session opens a link to every member, so the member with the least room decides how many there can be. */
+/** A session opens a link to every member, so the member with the smallest limit decides how many there can be. */
 function narrowestOf(limits: () => readonly LinkLimits[]): LinkLimits {
   const chosen = (): readonly LinkLimits[] => {
     const counting = limits().filter(({ countsSessions }) => countsSessions);

@@ -78,7 +78,7 @@ function createDispatcher(
     bodyTimeout: 0,
     connect,
     requestTls: connect,
-    // Plain http needs no tunnel, and undici would retry a proxy that refuses one without end.
+    // Plain http needs no tunnel, and undici would endlessly retry a proxy that refuses one.
     proxyTunnel: origin.startsWith("https:"),
   });
   return new ProxyConnections(agent, maxCalls);

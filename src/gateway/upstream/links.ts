@@ -101,8 +101,8 @@ export function createLinks(
   }
 
   /**
-   * Makes room for one more link: clients choose how many sessions they open and which capabilities they name, so one of
-   * them could take all processes. Processes of closed links are still counted until they have gone.
+   * Makes room for one more link: clients choose how many sessions they open and which capabilities they name, so one
+   * of them could take all processes. Processes of closed links are counted until they have exited.
    */
   function makeRoom(caller: string): void {
     const own = [...byPrincipal].filter(([, link]) => link.caller === caller);

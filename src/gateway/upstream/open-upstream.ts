@@ -108,12 +108,12 @@ export interface UpstreamDeps {
 /** Servers in this process take memory only. */
 const inProcessLimits: LinkLimits = { perPrincipal: 16, total: 512, countsSessions: false };
 
-/** When to say that a process takes long to start. */
+/** How long a process may take to start before a warning is logged. */
 const slowStartMs = 8000;
 const slowStartHint =
   "npx, uvx or a similar tool may be downloading it; behind a proxy, pass what they need with --env NAME or `upstream.env`";
 
-/** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
+/** How long a shared process outlives its last session, so that reconnecting clients can reuse it. */
 const lingerMs = 5000;
 
 /** Opens a configured upstream. Nothing is connected or started before the first message. */
@@ -131,7 +131,7 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
     case "federation":
       return openFederation(route, upstream, deps, (member) => openMember(route, member, deps));
     case "in-process":
-      // The configuration has checked that it is a function; what that returns is up to the caller.
+      // The configuration only checked that it is a function, not what it returns.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);
   }
 }

@@ -28,7 +28,7 @@ export interface GatewayAudit {
   readonly listener: DecisionListener;
   /** Writes what a person did. */
   note(fields: LogFields): void;
-  /** A provider that denies everything while decisions cannot be written, if so configured. */
+  /** A provider that denies everything while decisions cannot be written, if configured. */
   guard(provider: PolicyProvider): PolicyProvider;
   /** Resolves when it is known whether decisions can be written. */
   tried(): Promise<void>;

@@ -25,7 +25,7 @@ import { createSharedEndings, type SharedEndings } from "./shared-endings.ts";
 import { createSharedRates } from "./shared-rates.ts";
 import { createSharedTasks } from "./shared-tasks.ts";
 
-/** What a store was told so long before a connection was lost may not have reached the server that takes over. */
+/** How long before a lost connection writes may not have been replicated to the server that takes over. */
 const unsureMs = 60_000;
 
 /** How often a gateway that ends tries to publish what only it knows. A connection is back within two seconds. */
@@ -207,7 +207,7 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
       await tasks.whenNoted();
       await follow(untilTold([endings, tasks], deps.setTimer));
       await store?.close();
-      // Those that have not read yet that this gateway has gone are refused, and ask another one.
+      // Peers that have not yet read that this gateway has left are refused, and ask another one.
       await listener?.stop(0);
       await listener?.close();
       agent?.destroy();

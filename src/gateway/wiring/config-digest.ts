@@ -6,7 +6,7 @@ import type { Config } from "../../config/config.ts";
 import { canonicalText } from "../../lib/canonical-json.ts";
 import type { Logger } from "../../telemetry/log.ts";
 
-/** A digest of what all gateways should have in common. */
+/** A digest of the configuration that all gateways should share. */
 export interface ConfigDigest {
   /** Another configuration is in use. */
   readonly follow: (config: Config) => void;
@@ -54,7 +54,7 @@ export interface ConfigComparison {
   compare(own: string, peers: ReadonlyMap<string, Pick<Peer, "config">>): void;
 }
 
-/** Creates the comparison; the log says each difference once. */
+/** Creates the comparison; each difference is logged once. */
 export function createConfigComparison(log: Logger): ConfigComparison {
   let known = "";
   let count = 0;

@@ -27,9 +27,9 @@ const mostCallers = 1000;
 const none: readonly Diagnostic[] = Object.freeze([]);
 
 /**
- * What clients and servers of a route said that they can do, and what they then ask of each other (SC-028). A legacy
- * session declares it in its handshake. A modern client declares it with each request, its server in the answer to
- * `server/discover`; until that was seen, nothing is known.
+ * The capabilities that clients and servers of a route declared, and checks of what they then ask of each other
+ * (SC-028). A legacy session declares it in its handshake. A modern client declares it with each request, its server in
+ * the answer to `server/discover`; until that was seen, nothing is known.
  */
 export class DeclaredCapabilities<Session> {
   readonly #handshakes: HandshakeMap<Session>;

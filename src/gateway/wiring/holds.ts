@@ -3,9 +3,9 @@ import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
 import { defineInterceptor, type MessageInterceptor } from "../../core/interceptors/interceptor.ts";
 import type { LiveMessage } from "../../recorder/filter/live.ts";
 
-/** Which messages to hold, and what happens to those that nobody decides about in time. */
+/** Which messages to hold, and what happens to those that are not decided in time. */
 export interface HoldOptions {
-  /** A filter of `headgate traffic`, as far as it can be decided while a message is on its way. */
+  /** A filter of `headgate traffic`, with terms that are known while a message is in transit. */
   readonly filter: string;
   readonly timeoutMs: number;
   readonly onTimeout: "block" | "continue";

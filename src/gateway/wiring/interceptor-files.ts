@@ -79,7 +79,7 @@ function hookImports(): void {
   });
 }
 
-/** Resolves an import; one that is missing is followed too, because it may come into being. */
+/** Resolves an import; a missing file is watched too, because it may be created. */
 function resolveRelative<Resolved>(resolve: () => Resolved, specifier: string, parent: string | undefined): Resolved {
   try {
     return resolve();
@@ -201,12 +201,12 @@ function toOptions(exported: unknown, file: string, index: number): InterceptorO
   return { name, ...(exported as Omit<InterceptorOptions, "name">) };
 }
 
-/** Where a key of an entry stands; what the command line names has no keys. */
+/** The path of a key of an entry; files named on the command line have no keys. */
 function placeOf({ place }: InterceptorConfig, key: string): string {
   return place.startsWith("--") ? place : `${place}.${key}`;
 }
 
-/** What went wrong and where; for a file that cannot be read or parsed, the engine's own words. */
+/** What went wrong and where; for a file that cannot be read or parsed, the engine's own message. */
 function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return `threw ${String(error)}`;
   if ("code" in error && error.code === "ERR_MODULE_NOT_FOUND") return error.message.replaceAll(versionText, "");

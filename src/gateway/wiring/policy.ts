@@ -43,7 +43,7 @@ export interface OpenPolicy {
   close(): Promise<void>;
 }
 
-/** Settings for providers of the caller, which have no configuration. */
+/** Settings for custom providers, which have no configuration. */
 const policyDefaults = {
   shadow: false,
   refusals: "default",

@@ -303,13 +303,13 @@ export function openRetention(config: RetentionConfig, deps: RetentionDeps): Ret
   };
 }
 
-/** A clock that jumps ahead is believed after this long. */
+/** How long before a clock that jumped ahead is trusted. */
 const settleMs = 3_600_000;
 const toleratedJumpMs = 60_000;
 
 /**
  * Wall time for retention. A clock that is set ahead, by mistake or by an attacker, would make everything look too old;
- * so a jump counts only once the clock has run on from there for an hour.
+ * so a jump only counts after the clock has continued from there for an hour.
  */
 export function createSteadyTime({ wall, now }: Clock): () => number {
   let believed = { wall: wall(), now: now() };

@@ -14,7 +14,7 @@ export interface SessionOwnersDeps {
 
 /** Who serves the sessions whose servers live in one process. */
 export interface SessionOwners extends Pick<ClusterMember, "ownerOf" | "successorOf"> {
-  /** This gateway's lease had ended: lets go of the sessions that others have taken over meanwhile. */
+  /** This gateway's lease had ended: drops the sessions that others have taken over meanwhile. */
   dropLost(registry: SessionRegistry): Promise<void>;
 }
 

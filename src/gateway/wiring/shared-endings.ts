@@ -13,7 +13,7 @@ export interface SharedEndings {
   endedElsewhere(registry: SessionRegistry, id: string): void;
   /** The store is back: publishes what others have missed. */
   tellMissed(): Promise<void>;
-  /** The store may have lost what was published: publishes it again, as far back as a wall time. */
+  /** The store may have lost data: publishes everything again since a wall time. */
   tellAgain(since: number): Promise<void>;
   /** Notices may have been missed: asks which of the open sessions have ended. */
   askMissed(registry: SessionRegistry): Promise<void>;

@@ -91,7 +91,7 @@ function createSharedBuckets(
       }
       entry.grantedAt = now();
     },
-    // How much other gateways take until then is unknown.
+    // Other gateways may take some until then.
     waitMs: () => 1000 / perSecond,
     get size() {
       return entries.size;
@@ -105,7 +105,7 @@ interface TokenLeases {
   take(wanted: WantedTokens): Promise<number>;
 }
 
-/** Those that wait for tokens of one limit. */
+/** The requests that wait for tokens of one limit. */
 interface Waiting {
   readonly wanted: WantedTokens;
   readonly settles: PromiseWithResolvers<number>[];
@@ -152,7 +152,7 @@ function createTokenLeases(store: SharedRatesDeps["store"]): TokenLeases {
   };
 }
 
-/** Calls that come together take one token each; only one that comes alone is given some for those after it. */
+/** Concurrent calls take one token each; only a single call gets some in advance for the next ones. */
 function withCount(wanted: WantedTokens, waiting: number): WantedTokens {
   return waiting === 1 ? wanted : { ...wanted, count: waiting };
 }

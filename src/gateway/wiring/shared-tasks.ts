@@ -20,12 +20,12 @@ export interface SharedTasksDeps {
 export interface ToldTasks extends SharedTasks {
   /** The store is back: publishes the tasks that others have missed. */
   tellMissed(): Promise<void>;
-  /** The store may have lost what it was told: it is told again, as far back as a wall time. */
+  /** The store may have lost data: publishes everything again since a wall time. */
   tellAgain(since: number): Promise<void>;
 }
 
 const maxKnown = 10_000;
-/** How long what another gateway has noted is used without asking again. */
+/** How long owners from other gateways are used without asking again. */
 const knownMs = 10 * 60_000;
 const retryAfter = 2;
 

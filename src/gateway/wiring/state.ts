@@ -89,8 +89,8 @@ function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kep
 type Kept = Pick<GatewayState, "ended" | "journal"> & { readonly taskOwners: OpenTaskOwnerStore };
 
 /**
- * Makes a folder that can no longer be written, such as on a full disk, cost durability only: sessions still end, and
- * calls are still answered. What ends meanwhile is remembered in memory.
+ * Limits the damage of a folder that can no longer be written, such as on a full disk, to durability: sessions still
+ * end, and calls are still answered. Ended sessions are kept in memory meanwhile.
  */
 function outliving(
   { ended, journal, taskOwners }: Kept,

@@ -28,7 +28,7 @@ const withoutCollector: GatewayTelemetry = {
   close: async () => {},
 };
 
-/** A collector that does not answer must not keep the process from ending. */
+/** How long to wait for the collector when the process ends. */
 const closingMs = 3000;
 
 /** Connects telemetry to a gateway. Secrets, and what looks like one, are redacted first. */

@@ -7,7 +7,7 @@ import { thrownCode } from "../thrown-message.ts";
 /** Readable and writable for the owner only. */
 export const ownerOnly = 0o600;
 
-/** Opens a file for writing that only its owner can read, also where it existed with wider permissions. */
+/** Opens a file for writing that only its owner can read, even if it existed with wider permissions. */
 export async function createPrivateFile(file: string): Promise<Writable> {
   const handle = await open(file, "w", ownerOnly);
   try {

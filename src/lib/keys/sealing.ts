@@ -9,8 +9,8 @@ const tags = { session: "hs1", cursor: "hc1", requestState: "hr1", peer: "hp1" }
 /** Seals and opens texts for one purpose: what a client carries and must neither read nor change. */
 export interface Seal {
   /**
-   * Encrypts and authenticates bytes (AES-256-GCM) as visible ASCII. The same context must be given to open them: name
-   * there what the text is bound to and need not carry, such as a route.
+   * Encrypts and authenticates bytes (AES-256-GCM) as visible ASCII. The same context must be given to open them: it
+   * names what the text is bound to but does not contain, such as a route.
    */
   seal(content: Uint8Array, context?: string): string;
   /** The bytes, or undefined if the text was changed, cut, or sealed with an unknown key, purpose or context. */

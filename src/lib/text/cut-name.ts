@@ -10,7 +10,7 @@ export function isCutForm(name: string): boolean {
   return cutForm.test(name);
 }
 
-/** Cuts a name to a length; the digest of what it stands for keeps it apart from others. */
+/** Cuts a name to a length; a digest of what it stands for makes it unique. */
 export function cutName(name: string, maxLength: number, digest: Buffer): string {
   const tail = digest.readBigUInt64BE().toString(36).padStart(13, "0").slice(-digestLength);
   // Half a surrogate pair is not valid Unicode, and no header can carry it.

@@ -120,7 +120,7 @@ class TomlReader {
       end += quote === '"' && this.#text[end] === "\\" ? 2 : 1;
     }
     if (!this.#text.startsWith(mark, end)) throw this.#error("the text does not end");
-    // A long text may end with one or two quotes of its own.
+    // A multi-line string may end with one or two quotes.
     while (isLong && this.#text[end + 3] === quote) end++;
     const inner = this.#text.slice(this.#at + mark.length, end).replace(isLong ? /^\r?\n/u : /^$/u, "");
     const value = quote === "'" ? inner : this.#unescape(inner);
@@ -143,7 +143,7 @@ class TomlReader {
     let table = root;
     for (const step of path) {
       const inner = Object.hasOwn(table, step) ? table[step] : define(table, step, {});
-      // Behind the name of an array of tables stands its last one.
+      // The name of an array of tables refers to its last element.
       const next: unknown = Array.isArray(inner) ? inner.at(-1) : inner;
       if (typeof next !== "object" || next === null) throw this.#error(`${step} is not a table`);
       table = next as TomlTable;
@@ -194,7 +194,7 @@ const escapes: Readonly<Record<string, string>> = {
   "\\": "\\",
 };
 
-/** A member of its own, also if it is called `__proto__`. */
+/** An own member, even if it is called `__proto__`. */
 function define(table: TomlTable, key: string, value: unknown): unknown {
   Object.defineProperty(table, key, { value, enumerable: true, writable: true, configurable: true });
   return value;

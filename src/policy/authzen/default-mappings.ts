@@ -42,9 +42,9 @@ const serverMethods: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether a message passes without evaluation (COAZ-MCP binding, "Pass-through Operations"). A request does not become a
- * notification by its name, nor by having no id. What a notification means that MCP does not define, only its server
- * knows, so it does not pass.
+ * Whether a message passes without evaluation (COAZ-MCP binding, "Pass-through Operations"). A request does not become
+ * a notification by its name, nor by having no id. Only the server knows the meaning of notifications that MCP does not
+ * define, so those do not pass.
  */
 export function isPassThrough({ kind, method = "" }: Message): boolean {
   if (isNotification(kind, method)) return methodFacts(method) !== undefined;

@@ -113,7 +113,7 @@ export type ObligedEdit =
   | { readonly change?: MessageChange }
   | { readonly refusal: PolicyRefusal; readonly note: string };
 
-/** Applies edits to a member. What the gateway cannot find for sure, it cannot change as it is obliged to. */
+/** Applies edits to a member. If the gateway cannot find a value reliably, it cannot fulfil the obligation. */
 export function editMember(
   message: Message,
   member: "params.arguments" | "result",

@@ -77,7 +77,7 @@ function toOutcome({ status, headers, body }: PdpReply, tripped: OpenBreaker | u
   if (status !== 200) return { ok: false, refusal: pdpRejected, note: `the decision point answered ${status}`, status };
   const outline = scan(body, 0, defaultLimits.maxDepth);
   if ("reason" in outline) return unusableAnswer("its answer is not JSON");
-  // Which of two decisions was meant, nobody can tell (RFC 8259, section 4).
+  // It is ambiguous which of two decisions was meant (RFC 8259, section 4).
   if (outline.duplicateAt >= 0) return unusableAnswer("its answer has a member twice");
   return { ok: true, value: JSON.parse(body.toString("utf8")), headers };
 }

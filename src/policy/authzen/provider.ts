@@ -145,7 +145,7 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
     name,
     evaluateRequest,
     evaluateResponse: (subject, { memory }) => evaluateResult(subject, memory, clock),
-    // What becomes of a result was decided with the request.
+    // The decision about the request also decided about its result.
     argumentsForResponses: [],
     filterList: createAuthZenListFilter({
       provider: name,

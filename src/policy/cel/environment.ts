@@ -14,7 +14,7 @@ import {
 import { cel, re2 } from "../../lib/lazy-modules.ts";
 import { countMatch, meters } from "./metering.ts";
 
-/** The function that replaces the engine's `matches`, which can take exponential time. */
+/** Replaces the engine's `matches`, which can take exponential time. */
 export const linearMatches = "matchesLinear";
 
 const classes: Readonly<Record<TypeName, new (...args: never[]) => object>> = {

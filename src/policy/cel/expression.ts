@@ -186,7 +186,7 @@ interface CelError {
   readonly range?: { readonly start?: unknown } | undefined;
 }
 
-/** The parser's names of the tokens that people see in its messages. */
+/** The parser's token names, for its messages. */
 const tokens: Readonly<Record<string, string>> = {
   EOF: "the end",
   LPAREN: "`(`",
@@ -244,7 +244,7 @@ function hintFor(message: string, text: string, offset: number, scope: Expressio
   if (text[offset] === "=") return "CEL compares with `==`";
   if (text[offset] === "&" || text[offset] === "|") return `write \`${text.charAt(offset).repeat(2)}\``;
   if (/[\u2018-\u201F]/u.test(text.charAt(offset))) return "use straight quotes";
-  // The parser stumbles over a word operator, or over what follows it.
+  // The parser reports a word operator, or the token after it.
   const begin = offset - (/\w*$/u.exec(text.slice(0, offset))?.[0].length ?? 0);
   const before = /(?<word>\w+)\s+$/u.exec(text.slice(0, begin))?.groups?.["word"] ?? "";
   const here = /^\w+/u.exec(text.slice(begin))?.[0] ?? "";

@@ -18,12 +18,12 @@ export interface MemberTest {
 export interface ComparedText {
   readonly text: string;
   readonly accepts: (value: string) => boolean;
-  /** What everything that it accepts begins with; the whole text if `isWhole`. */
+  /** The prefix of everything that it accepts; the whole string if `isWhole`. */
   readonly start: string;
   readonly isWhole: boolean;
 }
 
-/** What a node stands for: some texts, or a member of a variable. */
+/** What a node evaluates to: one of some strings, or a member of a variable. */
 type Known = { readonly texts: readonly Literal[] } | { readonly member: string };
 type Variables = ReadonlyMap<string, Known | undefined>;
 
@@ -132,7 +132,7 @@ function resolve(node: ASTNode, variables: Variables): Known | undefined {
   return texts.length === 0 ? undefined : { texts };
 }
 
-/** The texts that a node can be, as far as they are written in the expression. */
+/** The strings that a node can evaluate to, if they are literals in the expression. */
 function textsOf(node: ASTNode, variables: Variables): readonly Literal[] {
   switch (node.op) {
     case "value":

@@ -19,7 +19,7 @@ export interface PlanCache<Plan> {
   readonly size: number;
 }
 
-/** At this number everything is forgotten: what is still in use is planned again. */
+/** The cache is cleared at this size; plans in use are created again. */
 const maxKeys = 4096;
 const maxNameBytes = 256;
 const quote = 0x22;

@@ -26,7 +26,10 @@ const certainly = {
 
 const anything: Outcomes = { true: true, false: true, error: true };
 
-/** Thrown by facts that differ from request to request. One for all: a list of thousands would spend its time on stack traces. */
+/**
+ * Thrown by facts that differ from request to request. A single instance: creating thousands would spend most of the
+ * time on stack traces.
+ */
 const unknownFact = new Error("not known before the call");
 
 /** The fields of `mcp` that can be known before a request comes. */
@@ -214,7 +217,7 @@ function isNeverKnown([variable, member]: ReadPath): boolean {
   return variable !== "principal" && (variable !== "mcp" || member === "arguments");
 }
 
-/** A URI template (RFC 6570), as far as its literal text tells URIs apart. */
+/** A URI template (RFC 6570), compared by its literal text. */
 class UriTemplate {
   readonly #prefix: string;
   readonly #suffix: string;

@@ -203,12 +203,12 @@ export function createCelProvider(config: RulesConfig, { clock, createBuckets, o
       memory instanceof ResponsePlan && memory.principal === exchange.principal && memory.method === method;
     const plan = isPlanned ? memory.evaluation : unplanned(results, method);
     const decision = plan.decision ?? evaluate(subject, results, plan, nothingCarried, clock.now());
-    // A server may read the answer of a client without regard to letter case, like any other message of its.
+    // A server may ignore letter case in a client's answer, as in any other message.
     const isOfClient = subject.direction === "client-to-server";
     return isOfClient && decision.effect === "allow" ? { ...decision, names: answerNames } : decision;
   }
 
-  // What only a call shows does not decide about lists.
+  // What is only known from a call does not affect lists.
   const callerReads = calls.allReads.filter((path) => path.startsWith("principal."));
   const readForLists = [...new Set([...(lists?.allReads ?? []), ...callerReads])];
 
@@ -245,7 +245,7 @@ function unplanned(set: RuleSet, method: string | undefined): EvaluationPlan {
   return { decision: undefined, rules: set.rules, fallback: fallbackOf(set, method), names: noNames };
 }
 
-/** What an allowing decision carries along. */
+/** Additional members of an allowing decision. */
 interface Carried {
   readonly memory: ResponsePlan | undefined;
   readonly names: KnownNames | undefined;
@@ -291,7 +291,7 @@ function hasOtherArguments({ bytes, outline }: Message): boolean {
 /** Whether a method opens a connection, lists, reports, or follows up on a request that was evaluated before. */
 function isLifecycleMethod(method: string): boolean {
   if (lifecycleMethods.has(method)) return true;
-  // What a notification means that MCP does not define, only its server knows.
+  // Only the server knows the meaning of notifications that MCP does not define.
   return method.startsWith("notifications/") && methodFacts(method) !== undefined;
 }
 

@@ -167,7 +167,7 @@ function createRuleSet(rules: readonly Rule[], fallback: RuleSet["fallback"]): R
     return formatted.size;
   });
   const allReads = [...formatted];
-  /** Made when a rule decides: all of them would take the square of the rules. */
+  /** Computed when a rule decides: computing all of them up front would be quadratic in the number of rules. */
   const reads: (readonly string[] | undefined)[] = [];
   return {
     rules: rules.map((rule, index) => ({ rule, index, isKnownTrue: false })),

@@ -206,7 +206,7 @@ const usingMethods: Readonly<Record<ListKind, readonly string[]>> = {
   "resource-template": ["resources/read", "resources/subscribe"],
 };
 
-/** At this number of names in a list of a caller all are forgotten: what is still in use is found out again. */
+/** The cache is cleared at this number of names per caller; names in use are computed again. */
 const maxNames = 16_384;
 
 /**
@@ -279,7 +279,7 @@ function serverKey(upstream: UpstreamTarget | "unknown"): string {
   return upstream === "unknown" ? "? " : `${upstream.member} ${upstream.name.length} ${upstream.name}`;
 }
 
-/** Tells nothing about its URIs. */
+/** Says nothing about its URIs. */
 const anyTemplate = "{uri}";
 
 /** Follows the rules in order, as `decide` does, along every possible path. */

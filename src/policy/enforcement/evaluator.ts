@@ -226,7 +226,7 @@ export const notEvaluable: PolicyRefusal = {
   reason: "The message is malformed, so the policy cannot evaluate it.",
 };
 
-/** So many parts of one request are decided on their own at most: each may be a question to a decision point. */
+/** The most parts of one request that are decided separately: each may be a call to a decision point. */
 export const maxParts = 1000;
 
 /** The refusal of a request with more of them. */
@@ -318,8 +318,8 @@ const answerNames = knownNames([
 ]);
 
 /**
- * Refuses a message with a member name that a reader could take for another one. Go and .NET servers read names without
- * regard to letter case, so a policy that reads `amount` would decide about another value than the server uses.
+ * Refuses a message with a member name that a reader could confuse with another one. Go and .NET servers ignore the
+ * letter case of names, so a policy that reads `amount` could decide about another value than the server uses.
  */
 function ambiguityRefusal(
   { bytes, outline, method }: Message,
@@ -355,7 +355,7 @@ function ambiguousName(found: AmbiguousName): PolicyRefusal {
 
 const knownMethods: ReadonlySet<string> = new Set(methodNames.map(foldName));
 
-/** Refuses a message whose kind, method or completion reference a lenient server could take for another one. */
+/** Refuses a message whose kind, method or completion reference a lenient server could misread. */
 function unclearRequestRefusal(message: Message): PolicyRefusal | undefined {
   const { kind, method = "" } = message;
   if (hasWrongKind(kind, method)) return wrongKind;

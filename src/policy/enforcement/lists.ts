@@ -64,8 +64,9 @@ const comma = 0x2c;
 const closingBracket = 0x5d;
 
 /**
- * What a list of several servers says in `_meta` about names, for the entries that are shown: a name that is only noted there
- * would show through. Names that clash stand for nothing, so no rule can tell whether the caller may know them.
+ * What a list of several servers says in `_meta` about names, for the entries that are shown: a name that is only
+ * mentioned there would leak. Clashing names do not resolve to anything, so no rule can decide whether the caller may
+ * know them.
  */
 function notesIn({ bytes, outline }: Message, shown: readonly ListEntry[]): Replacement | undefined {
   const span = spanOf(outline, "result._meta");

@@ -9,9 +9,9 @@ import { revisions } from "../../protocol/revisions.ts";
 import { completionReference, targetName } from "../provider/provider.ts";
 
 /**
- * Answers requests about hidden names as if the names did not exist. A caller could compare answers, so both kinds get the
- * specification's words: the server's answer to a name that it does not know is replaced by them (`isNotFound`). Nothing is
- * learnt from what servers say, because a tool's own error could speak through it.
+ * Answers requests about hidden names as if the names did not exist. A caller could compare answers, so both kinds get
+ * the specification's words: the server's answer to a name that it does not know is replaced by them (`isNotFound`).
+ * Nothing is learned from what servers say, because a tool's own error could pretend to be the server's.
  */
 export interface NotFoundReplies {
   /** Notes whether the server streams its answers, which the reply for a hidden name then does as well. */
@@ -78,7 +78,7 @@ function saysNotFound(request: RequestMessage, text: string, name: string): bool
   return (said.match(/[\p{L}\p{N}]+/gu) ?? []).every((word) => vocabulary.has(word) || /^32\d{3}$/u.test(word));
 }
 
-/** The text around a name, where it stands by itself. */
+/** The text around a name, where it is a separate word. */
 function withoutName(text: string, name: string): string {
   if (vocabulary.has(name.toLowerCase())) return text;
   const parts = text.split(name);

@@ -61,7 +61,7 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       const id = memberString(subject.request ?? message, "params.taskId");
       const direction = requestDirection(subject);
       const started = id === undefined ? undefined : tasks.get(taskKey(exchange, direction, id));
-      // Without the request its rules are unknown; a client could start many tasks to have it forgotten.
+      // Without the request its rules are unknown; a client could start many tasks to evict it.
       if (started === undefined)
         return evaluator.refuse(subject, "the request that started the task is unknown", forgotten);
       const { request, memory, isPartial } = started;
@@ -147,8 +147,8 @@ function inlinedResult({ bytes, outline, kind }: Message): Span | undefined {
 }
 
 /**
- * Each side has tasks of its own. Otherwise a client could answer a question of the server with the id of a task there, and
- * the result of that would be taken for one of the question.
+ * Each side has tasks of its own. Otherwise, a client could answer a server's question with the id of one of the
+ * server's tasks, and that task's result would be mistaken for the answer.
  */
 function taskKey({ principal }: Exchange, direction: Exchange["direction"], taskId: string): string {
   return `${direction} ${principal.id.length} ${principal.id}${taskId}`;

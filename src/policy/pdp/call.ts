@@ -12,7 +12,7 @@ export type PdpOutcome = (
 /** One call, with its retries. */
 export interface PdpCall extends PdpRequest {
   readonly retries: number;
-  /** Most milliseconds for everything, retries and pauses included; unlimited if omitted. */
+  /** Maximum total milliseconds, including retries and pauses; unlimited if omitted. */
   readonly budgetMs?: number | undefined;
 }
 

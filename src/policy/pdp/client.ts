@@ -40,7 +40,7 @@ export interface PdpRequest {
   /** Written in this order and spelling. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Most milliseconds to connect, write and read (PA-014). */
+  /** Maximum milliseconds to connect, write and read (PA-014). */
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }

@@ -1,10 +1,10 @@
-/** Schemes of which WHATWG URL parsers know the hosts and ports ("special"). */
+/** The "special" schemes, whose hosts and ports WHATWG URL parsers understand. */
 const specialScheme = /^(?:https?|wss?|ftp|file):/u;
 /** Printable ASCII characters that RFC 3986 does not allow in a URI, and everything that is not printable ASCII. */
 const unwritable = /[^\u0021-\u007e]|["<>\\^`{|}]/gu;
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for
 const control = /[\u0000-\u001f\u007f]/gu;
-/** Most URIs have nothing that is read in two ways, which this tells without parsing them. */
+/** Matches the URIs without anything ambiguous, which are most, without parsing them. */
 const plain = new RegExp(
   String.raw`^(?:(?!(?:https?|wss?|ftp|file):)[a-z][a-z\d+-]*://[\w~.-]+(?=/|$)|(?:https?|wss?|ftp)://[a-z]+(?:\.[a-z]+)*(?=/)|file://(?=/))` +
     String.raw`(?:/[\w~-]+(?:\.[\w~-]+)*)*$`,
@@ -12,7 +12,7 @@ const plain = new RegExp(
 );
 
 /**
- * The one spelling of a URI that a guarded route takes; undefined if it is not a URI. Servers and the libraries under
+ * The one spelling of a URI that a guarded route accepts; undefined if it is not a URI. Servers and the libraries under
  * them trim, fold case, resolve dot segments, decode and drop what they do not need (RFC 3986 section 6.2, WHATWG URL),
  * so two spellings could be one resource to the server and two to the policy.
  */
@@ -20,7 +20,7 @@ export function canonicalUri(uri: string): string | undefined {
   if (uri.length > longest) return undefined;
   if (plain.test(uri)) return uri;
   let folded = uri;
-  // One step may make room for another: a dot that was encoded becomes a dot segment.
+  // One step may enable another: a decoded dot becomes a dot segment.
   for (let pass = 0; pass < maxPasses; pass++) {
     const next = foldOnce(folded);
     if (next === undefined || next === folded) return next;
@@ -56,12 +56,12 @@ const placeholders: Readonly<Record<string, string>> = { "/": "/x", "?": "", "&"
 function foldOnce(uri: string): string | undefined {
   const trimmed = normalizeEscapes(uri.trim().replace(control, ""));
   const isSpecial = specialScheme.test(trimmed.toLowerCase());
-  // Hosts and backslashes of special schemes are for the URL parser, which knows what they stand for.
+  // The URL parser handles hosts and backslashes of special schemes.
   const written = isSpecial ? trimmed : trimmed.replace(unwritable, encode);
   if (!URL.canParse(written)) return isSpecial ? undefined : foldUnparsed(written);
   const parsed = new URL(written);
   if (parsed.protocol === "file:") return fileUri(parsed);
-  // Credentials say who reads, not what is read.
+  // Credentials identify the reader, not the resource.
   if (parsed.username !== "") parsed.username = "";
   if (parsed.password !== "") parsed.password = "";
   if (isSpecial && parsed.hostname.endsWith(".")) parsed.hostname = parsed.hostname.replace(/\.+$/u, "");

@@ -91,7 +91,7 @@ function errorText(thrown: unknown): string {
 export interface DeadlineOptions {
   readonly timeoutMs: number;
   readonly setTimer: SetTimer;
-  /** Called for every decision that did not come in time. */
+  /** Called for every decision that timed out. */
   readonly onTimeout?: () => void;
 }
 

@@ -8,8 +8,7 @@ import { memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 
 /**
- * Decides about messages: the embedded rules, or a remote decision point (PA-007). Whatever a provider knows about wire
- * formats stays inside it. A decision that is ready is returned as it is, not as a promise.
+ * Decides about messages: the embedded rules, or a remote decision point (PA-007). A provider keeps its knowledge of wire formats to itself. A decision that is ready is returned as it is, not as a promise.
  *
  * @example
  * const officeHours: PolicyProvider = {
@@ -117,7 +116,7 @@ export interface Explanation {
   readonly rule: string | undefined;
   /** Paths that the decision read, such as `mcp.arguments.amount`. */
   readonly read: readonly string[];
-  /** 0 for a decision that was already known. */
+  /** 0 for a cached decision. */
   readonly durationMs: number;
   /** What rules in shadow mode would have decided. */
   readonly shadow?: readonly ShadowDecision[];

@@ -16,7 +16,7 @@ export interface AccessPayload extends Payload {
   readonly httpVersion: string;
   readonly certificate: ClientCertificate | undefined;
   readonly mcp: McpSummary | undefined;
-  /** Query arguments beyond the limit, which are left out. */
+  /** Query arguments beyond the limit, which are omitted. */
   readonly omittedArguments: number;
 }
 

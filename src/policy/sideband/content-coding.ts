@@ -10,7 +10,7 @@ interface DecodeOptions {
 
 interface Coding {
   readonly decode: (body: Buffer, options: DecodeOptions) => Promise<Buffer>;
-  /** Whether a body that does not decode has begun to: a client may then read a part of it. */
+  /** Whether part of a body that fails to decode can be read: a client may then read that part. */
   readonly hasBegun: (body: Buffer) => boolean | Promise<boolean>;
 }
 
@@ -70,9 +70,9 @@ const maxCodings = 4;
 export type DecodedContent = { readonly body: Buffer | undefined } | { readonly problem: string };
 
 /**
- * Takes the content codings off a body (PA-206). There is no body if it has none, one that is unknown, or if it is not
- * coded at all, whatever its header says: the policy then sees it as the client would. One that a client could read in
- * part, or that is too long to be judged, is a problem.
+ * Takes the content codings off a body (PA-206). There is no body if it has no coding, an unknown one, or is not coded
+ * although its header says so: the policy then sees it as the client would. A body that a client could read in part, or
+ * that is too long to evaluate, is a problem.
  */
 export async function decodeContent(
   body: Buffer,

@@ -23,7 +23,7 @@ export interface HttpPolicyEngine {
 export interface EngineCall {
   /** Aborted when the caller goes away. */
   readonly signal?: AbortSignal;
-  /** Most milliseconds for everything, retries and pauses included. */
+  /** Maximum total milliseconds, including retries and pauses. */
   readonly budgetMs?: number;
 }
 

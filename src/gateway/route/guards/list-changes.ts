@@ -12,7 +12,7 @@ import type { Session } from "../../../sessions/session.ts";
 export interface ListChanges {
   /** Remembers which changes were promised to sessions, and which streams to notify. */
   readonly guard: Guard;
-  /** Notifies every client that was promised or asked for it, without waiting. */
+  /** Notifies every client that was promised or asked for it; does not wait. */
   announce(): void;
   /** Notifies the client of one session. */
   announceTo(session: Session): void;

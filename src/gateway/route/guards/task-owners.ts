@@ -103,7 +103,7 @@ const relatedTaskPlaces = [
 ] as const;
 
 /**
- * Why it cannot be told which task a message is about: a server that reads ids leniently, or names without regard to letter
+ * Why it is unclear which task a message is about: a server that reads ids leniently, or names without regard to letter
  * case, could find another task than this guard does.
  */
 function unclearTask(message: Message): string | undefined {

@@ -1,15 +1,18 @@
 // Needed by bench recorder: "recording on against off" and "RSS over recording off".
 const bufferSize = 1_048_576;
-const maxSpareBuffers = 4;
+/** Larger buffers are not kept, and no more than this in all. */
+const maxSpareSize = 4_194_304;
+const maxSpareBytes = 8_388_608;
 /** Strings up to this length are written character by character, which is faster than a native call. */
 const maxInlineLength = 64;
 
 /**
- * A growing buffer in memory that threads share, so that it is handed over without a copy. Buffers are reused, because
- * allocating megabytes again and again keeps the garbage collector busy.
+ * A growing buffer in memory that threads share, so that it is handed over without a copy. Buffers are reused, also those
+ * that have grown: V8 does not count shared memory, so that dropped buffers stay until something else makes it collect.
  */
 export class ByteWriter {
   #spare: SharedArrayBuffer[] = [];
+  #spareBytes = 0;
   #bytes: Buffer<SharedArrayBuffer>;
   #at = 0;
 
@@ -30,15 +33,17 @@ export class ByteWriter {
   /** Hands over everything written, without a copy, and starts a new buffer. */
   take(): Uint8Array<SharedArrayBuffer> {
     const taken = new Uint8Array(this.#bytes.buffer, 0, this.#at);
-    const spare = this.#spare.pop();
-    this.#bytes = spare === undefined ? allocateShared(bufferSize) : Buffer.from(spare);
+    this.#bytes = this.#allocate(bufferSize);
     this.#at = 0;
     return taken;
   }
 
   /** Reuses a buffer that nobody reads any more. */
   recycle({ buffer }: Uint8Array<SharedArrayBuffer>): void {
-    if (this.#spare.length < maxSpareBuffers && buffer.byteLength === bufferSize) this.#spare.push(buffer);
+    const { byteLength } = buffer;
+    if (byteLength < bufferSize || byteLength > maxSpareSize || this.#spareBytes + byteLength > maxSpareBytes) return;
+    this.#spare.push(buffer);
+    this.#spareBytes += byteLength;
   }
 
   /** Drops everything after an offset. */
@@ -123,9 +128,20 @@ export class ByteWriter {
   #reserve(more: number): void {
     const needed = this.#at + more;
     if (needed <= this.#bytes.length) return;
-    const grown = allocateShared(Math.max(needed, this.#bytes.length * 2));
-    this.#bytes.copy(grown, 0, 0, this.#at);
+    const outgrown = this.#bytes;
+    const grown = this.#allocate(Math.max(needed, outgrown.length * 2));
+    outgrown.copy(grown, 0, 0, this.#at);
     this.#bytes = grown;
+    this.recycle(outgrown);
+  }
+
+  /** A buffer of at least this size. */
+  #allocate(size: number): Buffer<SharedArrayBuffer> {
+    const index = this.#spare.findIndex(({ byteLength }) => byteLength >= size);
+    const [spare] = index < 0 ? [] : this.#spare.splice(index, 1);
+    if (spare === undefined) return allocateShared(size);
+    this.#spareBytes -= spare.byteLength;
+    return Buffer.from(spare);
   }
 }
 

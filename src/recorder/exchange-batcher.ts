@@ -65,6 +65,8 @@ export function packCount({ numbers }: PackBuffer): number {
 
 /** Collects packs for the writer thread. */
 export interface PackBufferWriter {
+  /** Bytes packed since the last call of `take`. */
+  readonly size: number;
   add(frames: readonly CapturedFrame[]): void;
   /** Everything since the last call. */
   take(): PackBuffer;
@@ -109,6 +111,9 @@ export function createPackBufferWriter(): PackBufferWriter {
   }
 
   return {
+    get size() {
+      return writer.size;
+    },
     add: (frames) => {
       const start = writer.size;
       const { first, last, context } = writePack(frames, writer);
@@ -188,6 +193,8 @@ export interface FrameGroup extends ListItem {
 
 /** Groups frames by exchange, and packs each exchange when it ends. */
 export interface ExchangeBatcher {
+  /** Bytes packed since the last call of `take`. */
+  readonly packedBytes: number;
   /** Adds a frame to the frames of its exchange that are not packed yet; a frame without any is packed by itself. */
   add(frame: CapturedFrame, group: FrameGroup | undefined): void;
   /** Packs open exchanges too, and hands over everything since the last call. */
@@ -206,6 +213,9 @@ export function createExchangeBatcher(): ExchangeBatcher {
   }
 
   return {
+    get packedBytes() {
+      return writer.size;
+    },
     add: (frame, group) => {
       if (group === undefined) {
         writer.add([frame]);

@@ -105,6 +105,45 @@ describe("a recorder", () => {
     expect(lost).toEqual([5]);
   });
 
+  it.each([
+    ["short messages with long decisions", { bodies: 10, reasons: 1000, atOnce: 20 }],
+    ["long messages", { bodies: 390_000, reasons: 10, atOnce: 4 }],
+  ])("writes %s into the same few buffers for ever", async (_name, sizes) => {
+    const buffers = new Set<SharedArrayBuffer>();
+    let bytes = 0;
+    const append = async ({ packs }: PackBufferBatch): Promise<void> => {
+      for (const { bytes: packed } of packs) {
+        buffers.add(packed.buffer);
+        bytes += packed.length;
+      }
+    };
+    const { recorder, time } = record({
+      sink: { append },
+      queueFrames: 100_000,
+      queueBytes: 100_000_000,
+      bodyBytes: 400_000,
+    });
+    const allowed = {
+      by: "policy",
+      name: "p",
+      phase: "request",
+      effect: "allow",
+      enforced: true,
+      durationMs: 1,
+    } as const;
+    const answer = resultOf({ content: [{ type: "text", text: "x".repeat(sizes.bodies) }] });
+    while (bytes < 30_000_000) {
+      for (let count = 0; count < sizes.atOnce; count++) {
+        const exchange = exchangeOf(weather());
+        const reason = `${exchange.id} `.padEnd(sizes.reasons, "r");
+        recorder.decision({ ...allowed, id: exchange.id, reason }, exchange);
+        call(recorder, exchange, answer);
+      }
+      await time.advance(1);
+    }
+    expect(buffers.size).toBeLessThan(10);
+  });
+
   it("stores each body once, and the context in the first frame", async () => {
     const { recorder, time, frames } = record();
     const exchange = exchangeOf(weather(), {

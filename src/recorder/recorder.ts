@@ -160,7 +160,10 @@ export function createRecorder(options: RecorderOptions): Recorder {
     pushGap();
     if (bodySize(frame) > 0 && queued.bytes + bodySize(frame) > queueBytes * 0.75) omitBody(frame);
     const seq = push(frame, group);
-    if (unsealed.frames >= sealAtFrames || unsealed.bytes >= sealAtBytes) writer.flushSealed();
+    // Packs of short messages are mostly decisions and times, which `unsealed` does not count.
+    const isFull =
+      unsealed.frames >= sealAtFrames || unsealed.bytes >= sealAtBytes || batcher.packedBytes >= sealAtBytes;
+    if (isFull) writer.flushSealed();
     else writer.schedule();
     return seq;
   }

@@ -1,4 +1,6 @@
 import { pointerStep } from "../protocol/json/read.ts";
+import { blobMember, redactBase64 } from "./detectors/encoded-content.ts";
+import { JsonCursor } from "./json-cursor.ts";
 
 /** What to redact in JSON text. */
 export interface JsonRedactionRules {
@@ -18,128 +20,76 @@ const shortestNumber = 12;
 /** Replaces the secrets in JSON text in one pass; everything else stays unchanged. The text must be valid JSON. */
 export function redactJsonText(text: string, rules: JsonRedactionRules): string {
   const path: string[] = [];
+  const cursor = new JsonCursor(text);
   let out = "";
   let copied = 0;
-  let at = 0;
 
-  function skipSpace(): void {
-    for (;;) {
-      const c = text.charCodeAt(at);
-      if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) return;
-      at++;
-    }
-  }
-
-  function replace(start: number, end: number, by: string): void {
+  function replace(start: number, by: string): void {
     out += text.slice(copied, start) + by;
-    copied = end;
-  }
-
-  /** Reads the string at the current position. */
-  function readString(): string {
-    const start = at;
-    let isPlain = true;
-    for (at++; text.charCodeAt(at) !== 0x22; at++) {
-      if (text.charCodeAt(at) === 0x5c) {
-        isPlain = false;
-        at++;
-      }
-    }
-    at++;
-    return isPlain ? text.slice(start + 1, at - 1) : String(JSON.parse(text.slice(start, at)));
-  }
-
-  /** Whether the object at the current position is a pair that names a secret: `{"name":"password","value":"…"}`. */
-  function isSecretPair(): boolean {
-    const begin = at;
-    let isNamed = false;
-    at++;
-    skipSpace();
-    while (!isNamed && text.charCodeAt(at) === 0x22) {
-      const member = readString();
-      skipSpace();
-      at++;
-      skipSpace();
-      const isText = text.charCodeAt(at) === 0x22;
-      if (isText && pairNames.has(member.toLowerCase())) isNamed = rules.isSecretName(readString());
-      else skipValue();
-      skipSpace();
-      if (text.charCodeAt(at) === 0x2c) at++;
-      skipSpace();
-    }
-    at = begin;
-    return isNamed;
-  }
-
-  /** Moves behind a value without looking at it. */
-  function skipValue(): void {
-    let depth = 0;
-    do {
-      const c = text.charCodeAt(at);
-      if (c === 0x22) readString();
-      else {
-        if (c === 0x7b || c === 0x5b) depth++;
-        if (c === 0x7d || c === 0x5d) depth--;
-        at++;
-      }
-    } while (at < text.length && (depth > 0 || !/[,\]}]/u.test(text.charAt(at))));
+    copied = cursor.at;
   }
 
   function walkObject(isSecret: boolean): void {
-    const hidesValue = !isSecret && mayBePair(text, at) && !isExempt(path) && isSecretPair();
-    at++;
-    skipSpace();
-    while (text.charCodeAt(at) === 0x22) {
-      const start = at;
-      const name = readString();
+    const hidesValue =
+      !isSecret && mayBePair(text, cursor.at) && !isExempt(path) && isSecretPair(cursor, rules.isSecretName);
+    cursor.at++;
+    cursor.skipSpace();
+    while (cursor.code === 0x22) {
+      const start = cursor.at;
+      const name = cursor.readString();
       const clean = rules.redactText(name);
-      if (clean !== name) replace(start, at, JSON.stringify(clean));
-      skipSpace();
-      at++;
+      if (clean !== name) replace(start, JSON.stringify(clean));
+      cursor.skipSpace();
+      cursor.at++;
       path.push(name);
       const isPairValue = hidesValue && pairValues.has(name.toLowerCase());
       walk(isSecret || isPairValue || (!isExempt(path) && rules.isSecretName(name)) || rules.isSecretPlace(path));
       path.pop();
-      skipSpace();
-      if (text.charCodeAt(at) === 0x2c) at++;
-      skipSpace();
+      cursor.skipComma();
     }
-    at++;
+    cursor.at++;
   }
 
   function walkArray(isSecret: boolean): void {
-    at++;
-    skipSpace();
-    for (let index = 0; text.charCodeAt(at) !== 0x5d; index++) {
+    const hasNames = (headerList.test(path.at(-1) ?? "") || isPairArray(cursor)) && !isExempt(path);
+    let isValue = false;
+    cursor.at++;
+    cursor.skipSpace();
+    for (let index = 0; cursor.code !== 0x5d; index++) {
       path.push(String(index));
-      walk(isSecret || rules.isSecretPlace(path));
+      const isName = hasNames && index % 2 === 0 && cursor.code === 0x22;
+      const namesSecret = isName && rules.isSecretName(cursor.peek(() => cursor.readString()));
+      walk(isSecret || isValue || rules.isSecretPlace(path));
+      isValue = namesSecret;
       path.pop();
-      skipSpace();
-      if (text.charCodeAt(at) === 0x2c) at++;
-      skipSpace();
+      cursor.skipComma();
     }
-    at++;
+    cursor.at++;
   }
 
   function walkString(isSecret: boolean): void {
-    const start = at;
-    const value = readString();
-    const clean = isSecret ? (value === "" ? value : rules.hide(value)) : rules.redactText(value);
-    if (clean !== value) replace(start, at, JSON.stringify(clean));
+    const start = cursor.at;
+    const value = cursor.readString();
+    const clean = isSecret ? (value === "" ? value : rules.hide(value)) : redactString(value);
+    if (clean !== value) replace(start, JSON.stringify(clean));
+  }
+
+  function redactString(value: string): string {
+    const clean = path.at(-1) === blobMember ? redactBase64(value, rules.redactText) : undefined;
+    return clean ?? rules.redactText(value);
   }
 
   function walkScalar(isSecret: boolean): void {
-    const start = at;
-    while (at < text.length && !/[,\]}\s]/u.test(text.charAt(at))) at++;
-    const value = text.slice(start, at);
+    const start = cursor.at;
+    const value = cursor.readScalar();
     if (!/^[-\d]/u.test(value)) return;
     const isHidden = isSecret || (value.length >= shortestNumber && rules.redactText(value) !== value);
-    if (isHidden) replace(start, at, JSON.stringify(rules.hide(value)));
+    if (isHidden) replace(start, JSON.stringify(rules.hide(value)));
   }
 
   function walk(isSecret: boolean): void {
-    skipSpace();
-    const c = text.charCodeAt(at);
+    cursor.skipSpace();
+    const c = cursor.code;
     if (c === 0x7b) walkObject(isSecret);
     else if (c === 0x5b) walkArray(isSecret);
     else if (c === 0x22) walkString(isSecret);
@@ -150,14 +100,48 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
   return copied === 0 ? text : out + text.slice(copied);
 }
 
+/** Whether the object at the position is a pair that names a secret: `{"name":"password","value":"…"}`. */
+function isSecretPair(cursor: JsonCursor, isSecretName: (name: string) => boolean): boolean {
+  return cursor.peek(() => {
+    cursor.at++;
+    cursor.skipSpace();
+    while (cursor.code === 0x22) {
+      const member = cursor.readString();
+      cursor.skipSpace();
+      cursor.at++;
+      cursor.skipSpace();
+      if (cursor.code !== 0x22 || !pairNames.has(member.toLowerCase())) cursor.skipValue();
+      else if (isSecretName(cursor.readString())) return true;
+      cursor.skipComma();
+    }
+    return false;
+  });
+}
+
+/** Whether the array at the position is a pair of strings, as in `["authorization","…"]`. */
+function isPairArray(cursor: JsonCursor): boolean {
+  return cursor.peek(() => {
+    cursor.at++;
+    cursor.skipSpace();
+    for (let count = 0; count < 2; count++) {
+      if (cursor.code !== 0x22) return false;
+      cursor.readString();
+      cursor.skipComma();
+    }
+    return cursor.code === 0x5d;
+  });
+}
+
 /** The members that name and hold something in a list of pairs. */
-const pairNames = new Set(["name", "key", "header", "field", "variable", "parameter"]);
-const pairValues = new Set(["value", "values", "content", "data"]);
+const pairNames = new Set(["name", "key", "k", "id", "label", "header", "field", "variable", "parameter"]);
+const pairValues = new Set(["value", "values", "v", "val", "content", "data"]);
+/** Lists of headers, such as `rawHeaders` of Node, in which names and values take turns. */
+const headerList = /headers?$/iu;
 /** A pair is short up to its name; this much is read to see whether an object may be one. */
 const pairWindow = 400;
 
 function mayBePair(text: string, at: number): boolean {
-  return /"(?:name|key|header|field|variable|parameter)"/iu.test(text.slice(at, at + pairWindow));
+  return /"(?:name|key|k|id|label|header|field|variable|parameter)"/iu.test(text.slice(at, at + pairWindow));
 }
 
 /** JSON Schemas, whose member names describe values but do not contain them (SC-069). */

@@ -13,8 +13,8 @@ for (let byte = 0; byte < 256; byte++) {
   else if (" .()".includes(letter)) classes[byte] = is.between;
 }
 
-/** Three rare letters of each word in the names of secrets (`secretHints`). */
-const rareLetters = "ass pwd ecr tok key aut ede kie rer sic tst otp".split(" ");
+/** Three rare letters of each word in the names of secrets (`secretHints`), and of `blob`, which may hold any file. */
+const rareLetters = "ass pwd ecr tok key aut ede kie rer sic tst otp lob".split(" ");
 /** Their prefixes, each a state: what the last letters of a text can be. The first state is the empty prefix. */
 const states = ["", ...new Set(rareLetters.flatMap((word) => [word.slice(0, 1), word.slice(0, 2)]))];
 const found = states.length;

@@ -163,6 +163,120 @@ describe("redaction of messages", () => {
     expect(redactor({ prefilter: holdsNoSecret }).jsonBytes(bytes, 0, bytes.length)?.text).not.toContain("HIDDEN");
   });
 
+  const spelled: readonly (readonly [string, string])[] = [
+    ["JSON in a log line", `body=${JSON.stringify({ password: "HIDDEN" })}`],
+    ["JSON in JSON in a log line", `body=${JSON.stringify({ b: JSON.stringify({ password: "HIDDEN" }) })}`],
+    ["a name with an escape", String.raw`body={"\u0070assword":"HIDDEN"}`],
+    ["a name in percent-encoding", "https://h.example/?p%61ssword=HIDDEN"],
+    ["a URL as PHP escapes it", String.raw`got {"url":"https:\/\/ann:HIDDEN@h.example\/"}`],
+    ["a URL as Go escapes it", String.raw`got {"url":"https://h.example?a=1\u0026sig=HIDDEN-1234"}`],
+    [
+      "a private key in JSON",
+      String.raw`{"private_key":"-----BEGIN PRIVATE KEY-----\nHIDDEN\n-----END PRIVATE KEY-----"} x`,
+    ],
+    ["a URL whose password has an @", "postgres://ann:p@ssHIDDEN@db.example/x"],
+    ["double quotes", 'password="two words, HIDDEN" next'],
+    ["single quotes", "password='it is; HIDDEN' next"],
+    ["quotes that do not end", 'password="two words HIDDEN'],
+    ["an escaped quote", String.raw`password="a\"HIDDEN"`],
+    ["an arrow", "'password' => 'HIDDEN'"],
+    ["another sign", "password := HIDDEN"],
+    ["a block of YAML", "password: |\n  HIDDEN\n  HIDDEN\nuser: ann"],
+    ["a folded block of YAML", "password: >-\n    HIDDEN\nuser: ann"],
+    ["CDATA", "<password>\n<![CDATA[HIDDEN]]></password>"],
+    ["another scheme", "Authorization: token HIDDEN"],
+    ["Digest", 'Authorization: Digest username="ann", response="HIDDEN"'],
+    ["Negotiate", "Proxy-Authorization: Negotiate HIDDEN"],
+    ["several cookies", "Cookie: a=1; sid=HIDDEN"],
+    ["a cookie that is set", "Set-Cookie: sid=HIDDEN; Path=/"],
+  ];
+
+  it.each(spelled)("[SC-069] finds what is named in text: %s", (_, text) => {
+    for (const clean of [
+      redactor().text(text).text,
+      redactor().json(JSON.stringify({ text })).text,
+      redactor().json(JSON.stringify({ text: JSON.stringify({ text }) })).text,
+    ])
+      expect(clean).not.toContain("HIDDEN");
+    const bytes = Buffer.from(JSON.stringify({ text }));
+    expect(redactor({ prefilter: holdsNoSecret }).jsonBytes(bytes, 0, bytes.length)?.text).not.toContain("HIDDEN");
+  });
+
+  it.each([
+    [["authorization", "HIDDEN"]],
+    [{ rawHeaders: ["Accept", "text/html", "X-Api-Key", "HIDDEN"] }],
+    [
+      {
+        headers: [
+          ["Accept", "text/html"],
+          ["Authorization", "HIDDEN"],
+        ],
+      },
+    ],
+    [{ k: "password", v: "HIDDEN" }],
+    [{ id: "password", label: "password", value: "HIDDEN" }],
+    [{ value: "HIDDEN", name: "token" }],
+  ])("[SC-069] finds the value of a pair: %j", (value) => {
+    expect(redactor().json(JSON.stringify(value)).text).not.toContain("HIDDEN");
+  });
+
+  it("keeps pairs and lists without secrets", () => {
+    const value = { fields: ["password", "user", "city"], headers: ["accept", "text/html"], pair: ["a", "b"] };
+    expect(redacted(value)).toEqual(value);
+  });
+
+  const asEscapes = (text: string): string =>
+    Array.from(text, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+  const encoders: Readonly<Record<string, (text: string) => string>> = {
+    log: (text) => `level=info body=${JSON.stringify({ text })}`,
+    php: (text) => JSON.stringify({ text }).replaceAll("/", String.raw`\/`),
+    unicode: (text) => `at {"x":"${asEscapes(text)}"}`,
+    url: (text) => `next=${encodeURIComponent(text)}`,
+    text: (text) => `it says ${text}!`,
+  };
+  const decodedAll = (text: string): string => {
+    const unescaped = text.replaceAll(
+      /\\u([\da-f]{4})|%([2-7][\da-f])|\\(.)/giu,
+      (_, code: string | undefined, byte: string | undefined, plain = "") =>
+        plain || String.fromCharCode(Number.parseInt(code ?? byte ?? "", 16)),
+    );
+    return unescaped === text ? text : decodedAll(unescaped);
+  };
+
+  it("[SC-069] finds secrets however they are encoded, also one in another", () => {
+    const encoded = fc
+      .array(fc.constantFrom(...Object.keys(encoders)), { maxLength: 4 })
+      .map((names) => names.map((name) => encoders[name] ?? String));
+    fc.assert(
+      fc.property(encoded, fc.constantFrom(...tokens), (encode, [, secret]) => {
+        const text = encode.reduce((inner, one) => one(inner), secret);
+        expect(decodedAll(text)).toContain(secret);
+        for (const clean of [redactor().text(text).text, redactor().json(JSON.stringify({ text })).text])
+          expect(decodedAll(clean)).not.toContain(secret);
+      }),
+    );
+  });
+
+  it.each([
+    ["text", Buffer.from("# of the app\nPASSWORD=HIDDEN\nCITY=Bern\n")],
+    ["text that is not UTF-8", Buffer.from("ville=Gen\u00e8ve\nPASSWORD=HIDDEN\nCITY=Bern\n", "latin1")],
+    ["JSON", Buffer.from(JSON.stringify({ password: "HIDDEN", city: "Bern" }))],
+  ])("[SC-069] redacts %s in a blob, and keeps the rest", (_, file) => {
+    const bytes = Buffer.from(
+      JSON.stringify({ result: { contents: [{ uri: "file:///x", blob: file.toString("base64") }] } }),
+    );
+    const clean = redactor({ prefilter: holdsNoSecret }).jsonBytes(bytes, 0, bytes.length)?.text ?? "{}";
+    const { result } = JSON.parse(clean) as { result: { contents: { blob: string }[] } };
+    const decoded = Buffer.from(result.contents[0]?.blob ?? "", "base64").toString("latin1");
+    expect(decoded).not.toContain("HIDDEN");
+    expect(decoded).toContain("Bern");
+  });
+
+  it("keeps a blob without secrets", () => {
+    const text = JSON.stringify({ blob: Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 254]).toString("base64") });
+    expect(redactor().json(text)).toEqual({ text, count: 0, secrets: [] });
+  });
+
   it("[SC-069] gives equal secrets equal placeholders, different ones for other secrets and captures", () => {
     const token = `ghp_${"a1B2".repeat(9)}`;
     const value = { a: token, password: token, text: `use ${token}!`, b: "AKIAIOSFODNN7EXAMPLE" };

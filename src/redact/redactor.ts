@@ -1,6 +1,8 @@
 import { decodeHeaderValue } from "../protocol/http/mirrored-headers.ts";
 import { pointerSteps } from "../protocol/json/read.ts";
 import type { Detector } from "./detectors/detector.ts";
+import { blobMember } from "./detectors/encoded-content.ts";
+import { hasEscapes } from "./detectors/escaped-text.ts";
 import { type JsonRedactionRules, redactJsonText } from "./json-text.ts";
 import { createPlaceholder, createPlainTextRedaction } from "./plain-text.ts";
 import { isSecretName, normalizeName, secretHints } from "./secret-names.ts";
@@ -79,7 +81,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 
   /** A quick test, because most texts contain no secret. */
   function isHarmless(text: string): boolean {
-    if (text.includes("\\") || mayContain(text)) return false;
+    if (hasEscapes(text) || mayContain(text) || text.includes(`"${blobMember}"`)) return false;
     return detectors.every((detect) => detect(text).length === 0);
   }
 

@@ -153,6 +153,7 @@ describe("edits of results", () => {
       resultAfter(rules, {
         content: [
           { type: "text", text: JSON.stringify(person) },
+          { type: "resource", resource: { uri: "x:y", text: JSON.stringify(person) } },
           { type: "text", text: "no JSON" },
           { type: "text", text: '{"other": 1}' },
         ],
@@ -161,6 +162,7 @@ describe("edits of results", () => {
     ).toEqual({
       content: [
         { type: "text", text: JSON.stringify(clean) },
+        { type: "resource", resource: { uri: "x:y", text: JSON.stringify(clean) } },
         { type: "text", text: "no JSON" },
         { type: "text", text: '{"other": 1}' },
       ],
@@ -195,6 +197,22 @@ describe("detectors", () => {
       structuredContent: { k: ["[redacted: aws-access-key]"] },
     });
     expect(decision.explanation.notes).toEqual(["look found aws-access-key", "look found card-number"]);
+  });
+
+  it.each([
+    ["a blob", { contents: [{ uri: "file:///.env", blob: Buffer.from(`KEY=${key}\n`).toString("base64") }] }],
+    [
+      "a blob that is not UTF-8",
+      { contents: [{ blob: Buffer.concat([Buffer.from([0, 255]), Buffer.from(` ${key}`)]).toString("base64") }] },
+    ],
+    ["JSON in text", { content: [{ type: "text", text: String.raw`{"url":"https:\/\/ann:${key}@h.example\/"}` }] }],
+    ["escaped text", { content: [{ type: "text", text: `x {"k":"\\u0041${key.slice(1)}"}` }] }],
+    ["an encoded URL", { content: [{ type: "text", text: `see https://h.example/?k=%41${key.slice(1)}` }] }],
+  ])("see through %s", (_, result) => {
+    expect(after({ secrets: "deny" }, resultOf(result)).effect).toBe("deny");
+    const decision = after({ secrets: "redact" }, resultOf(result));
+    expect(decision.effect).toBe("allow");
+    expect(after({ secrets: "deny" }, resultOf(formOf(decision, "result") as object)).effect).toBe("allow");
   });
 
   it("refuse the result without repeating the detection", () => {

@@ -159,10 +159,12 @@ function textEdits(bytes: Buffer, result: Span, plan: EditPlan, taken: readonly 
   return replacements;
 }
 
+/** The text of a block, or of the resource embedded in one. */
 function textSpan(bytes: Buffer, block: Span): Span | undefined {
   if (typeAt(bytes, block.start) !== "object") return undefined;
   for (const { name, value } of membersOf(bytes, block)) {
     if (name === "text" && typeAt(bytes, value.start) === "string") return value;
+    if (name === "resource") return textSpan(bytes, value);
   }
   return undefined;
 }

@@ -1,6 +1,8 @@
 import type { Span } from "../../protocol/json/outline.ts";
 import { decodeString } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/edit.ts";
+import { blobMember, redactBase64 } from "./encoded-content.ts";
+import { throughEscapes } from "./escaped-text.ts";
 import { scanString, type StringScanState } from "../../protocol/json/strings.ts";
 
 /** Something that a detector found in text. */
@@ -108,15 +110,24 @@ export function scanJsonStrings(bytes: Buffer, span: Span, detect: Detector): St
   const replacements: Replacement[] = [];
   let isInName = false;
 
-  function inspect(start: number, end: number, text: string, isName: boolean): void {
-    const detections = detect(text);
-    if (detections.length === 0) return;
+  let name = "";
+  const looksThrough = throughEscapes(detect);
+
+  function redactPart(text: string): string {
+    const detections = looksThrough(text);
     for (const { kind } of detections) kinds.add(kind);
-    if (isName) isInName = true;
-    else {
-      const json = JSON.stringify(redactText(text, detect, detections));
-      replacements.push({ span: { start, end }, bytes: Buffer.from(json) });
+    return redactText(text, looksThrough, detections);
+  }
+
+  function inspect(start: number, end: number, text: string, isName: boolean): void {
+    if (isName) {
+      name = text;
+      isInName ||= redactPart(text) !== text;
+      return;
     }
+    const blob = name === blobMember ? redactBase64(text, redactPart) : undefined;
+    const clean = blob ?? redactPart(text);
+    if (clean !== text) replacements.push({ span: { start, end }, bytes: Buffer.from(JSON.stringify(clean)) });
   }
 
   let at = span.start;

@@ -57,7 +57,12 @@ export const secretPatterns: readonly DetectorPattern[] = [
     hint: "%",
     form: /(?<=%3A%2F%2F)[^\s%/:@]{0,128}%3A[^\s"'/:@&]{1,256}?(?=%40)/giu,
   },
-  { kind: "url-password", hint: "://", form: /:\/\/[^\s/:@]{0,128}:[^\s/@]{1,256}@/gu },
+  // Up to the last `@`: people do not always encode one in a password.
+  {
+    kind: "url-password",
+    hint: "://",
+    form: /:\/\/[^\s/:@]{0,128}:(?:[^\s"'#/<>?@][^\s"'#/<>?]{0,255}|[^\s/@]{1,256})@/gu,
+  },
 ];
 
 const byPattern = createDetector(secretPatterns);

@@ -35,7 +35,7 @@ describe("the MCP context of a body", () => {
       expect(read({ ...request("tools/list"), jsonrpc }, { nonMcpJson: "allow" })).toEqual(none);
       expect(read({ ...request("foo/bar"), jsonrpc })).toEqual(none);
     }
-    expect(read({ ...request("tools/list"), method: ["tools/list"] })).toEqual(none);
+    expect(read({ ...request("tools/list"), method: ["foo/bar"] })).toEqual(none);
   });
 
   it("[PA-148] recognizes exactly seven methods", () => {
@@ -125,7 +125,7 @@ describe("the MCP context of a body", () => {
       expect(contextOf(request("tools/list", {}, id))).toEqual({ method: "tools/list" });
   });
 
-  it.each([[[]], ["name"], [null], [5], [{ name: 5, uri: null }], [{ name: ["weigh"] }]])(
+  it.each([[[]], ["name"], [null], [5], [{ name: 5, uri: null }], [{ name: ["a", "b"] }]])(
     "[PA-156] reports the method and leaves the fields empty for the params %j",
     (params) => {
       for (const method of ["tools/call", "resources/read", "prompts/get"]) {
@@ -251,6 +251,18 @@ describe("bodies that could show the policy one thing and the server another", (
     ["a name", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"__proto__":{"name":"a"}}}'],
   ])("[PX-10] refuses %s in a prototype", (_what, body) => {
     expect(read(body)).toMatchObject(refused);
+    expect(read(body, { nonMcpJson: "allow" }).kind).not.toBe("ambiguous");
+  });
+
+  it.each([
+    ["the method", '{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"a"}}'],
+    ["the method twice", '{"jsonrpc":"2.0","id":1,"method":[ [ "tools\\/call" ] ],"params":{"name":"a"}}'],
+    ["the name of a tool", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":["a"]}}'],
+    ["the name of a tool twice", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":[["a"]]}}'],
+    ["the name of a prompt", '{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":["a"]}}'],
+    ["a URI", '{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":["file:///a"]}}'],
+  ])("[PX-10] refuses %s in a list, which JavaScript takes for its text", (_what, body) => {
+    expect(read(body)).toMatchObject({ ...refused, response: { ...refused.response, id: { json: "1" } } });
     expect(read(body, { nonMcpJson: "allow" }).kind).not.toBe("ambiguous");
   });
 

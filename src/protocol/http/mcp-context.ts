@@ -112,7 +112,7 @@ function lenientReading({ bytes, outline }: { readonly bytes: Buffer; readonly o
   const { methods, variant, isVersionTwo: hasVersion } = readLeniently(bytes, outline);
   const [method] = methods;
   if (method === undefined) return undefined;
-  if (variant !== undefined) return `member "${variant}" is not spelled as MCP spells it`;
+  if (variant !== undefined) return `member "${variant}" is not written as in MCP`;
   if (outline.loneSurrogateInName) return "a name contains half of a surrogate pair";
   // Some servers do not look at the version at all.
   return hasVersion ? undefined : 'a request of MCP without "jsonrpc":"2.0"';
@@ -134,18 +134,34 @@ function readLeniently(bytes: Buffer, object: Span, isPrototype = false) {
     const plain = plainName(name, envelopeNames);
     if (plain === undefined) continue;
     if (plain !== name) variant ??= name;
-    const text = stringAt(bytes, value);
-    if (plain === "jsonrpc") isVersionTwo ||= name === plain && text === "2.0";
-    const method = plain === "method" ? recognized(text) : undefined;
-    if (method !== undefined) methods.push(method);
+    if (plain === "jsonrpc") isVersionTwo ||= name === plain && stringAt(bytes, value) === "2.0";
+    const method = plain === "method" ? recognized(coercedString(bytes, value)) : undefined;
+    if (method !== undefined) {
+      methods.push(method);
+      if (stringAt(bytes, value) !== method) variant ??= name;
+    }
     if (plain === "params" && bytes[value.start] === 0x7b) params = value;
   }
   const names = new Set(methods.flatMap((method) => paramsOf[method] ?? []));
-  if (params !== undefined && names.size > 0)
-    for (const { name } of membersOf(bytes, params)) {
-      if (name === prototypeName || (plainName(name, names) ?? name) !== name) variant ??= name;
-    }
+  if (params !== undefined && names.size > 0) variant ??= variantParam(bytes, params, names);
   return { methods, variant, isVersionTwo };
+}
+
+/** A member of `params` that is not spelled as MCP spells it, or is a list that some servers read as its text. */
+function variantParam(bytes: Buffer, params: Span, names: ReadonlySet<string>): string | undefined {
+  for (const { name, value } of membersOf(bytes, params)) {
+    if (name === prototypeName || (plainName(name, names) ?? name) !== name) return name;
+    const isList = names.has(name) && name !== "arguments" && bytes[value.start] === 0x5b;
+    if (isList && coercedString(bytes, value) !== undefined) return name;
+  }
+  return undefined;
+}
+
+/** The text of `["a"]` and `[["a"]]`: without looking at types, JavaScript takes these for the key `a` of an object. */
+function coercedString(bytes: Buffer, value: Span): string | undefined {
+  if (bytes[value.start] !== 0x5b) return stringAt(bytes, value);
+  const [, text] = /^[[\s]+("(?:[^"\\]|\\.)*")[\]\s]+$/u.exec(bytes.toString("utf8", value.start, value.end)) ?? [];
+  return text === undefined ? undefined : String(JSON.parse(text));
 }
 
 /** The member that is an object's prototype once a program assigns it. */
@@ -153,7 +169,7 @@ const prototypeName = "__proto__";
 
 const envelopeNames: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
 
-/** The params that decide what a request does. */
+/** The params that decide what a request does; all but `arguments` are strings. */
 const paramsOf: Readonly<Partial<Record<RecognizedMethod, readonly string[]>>> = {
   "tools/call": ["name", "arguments"],
   "resources/read": ["uri"],

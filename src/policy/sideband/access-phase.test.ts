@@ -122,6 +122,16 @@ describe("failures with fail_open off and on", () => {
     ["PA-208", "a header value that is no text", { json: { headers: [{ a: 1 }] } }, 502, "through"],
     ["PA-208", "a method that is no text", { json: { method: 1 } }, 502, "through"],
     ["PA-208", "a body that is no text", { json: { body: {} } }, 502, "through"],
+    ["PA-208", "a refusal, and none", { text: `{"response":{"response_code":"403"},"response":null}` }, 502, 502],
+    ["PA-208", "none, and a refusal", { text: `{"response":null,"response":{"response_code":"403"}}` }, 502, 502],
+    ["PA-208", "two methods", { text: `{"method":"GET","m\\u0065thod":"DELETE"}` }, 502, 502],
+    [
+      "PA-208",
+      "a refusal with two statuses",
+      { text: `{"response":{"response_code":"403","response_code":"200"}}` },
+      502,
+      502,
+    ],
     ["PA-123", "an unreachable decision point", new Error("connect ECONNREFUSED"), 502, "through"],
     ["PA-124", "500", { status: 500 }, 502, "through"],
     ["PA-124", "503 with a body", { status: 503, json: { message: "x" } }, 502, "through"],
@@ -134,6 +144,10 @@ describe("failures with fail_open off and on", () => {
   ])("[%s] %s", async (_row, _what, answer, off, on) => {
     expect(await statusOf(reply(answer).engine)).toBe(off);
     expect(await statusOf(reply(answer, { fail_open: true }).engine)).toBe(on);
+  });
+
+  it("[PA-208] takes two members of one name in what is the policy's own", async () => {
+    expect(await statusOf(reply({ text: `{"state":{"a":1,"a":2}}` }).engine)).toBe("through");
   });
 
   it("[PA-065] looks at no status when there was no answer", async () => {

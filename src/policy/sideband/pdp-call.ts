@@ -1,6 +1,8 @@
 import { isUtf8 } from "node:buffer";
 
 import { isObject } from "../../lib/is-object.ts";
+import { membersOf, typeAt } from "../../protocol/json/read.ts";
+import { scan } from "../../protocol/json/scan.ts";
 import type { OpenBreaker, PdpCaller } from "../pdp/call.ts";
 import type { PdpReply, ServiceUrl } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase, SidebandEngineDeps } from "./contract.ts";
@@ -141,6 +143,7 @@ export interface PolicyResponse {
 export function parseAccessAnswer(body: Buffer): AccessAnswer {
   const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
   if (!isObject(value)) return { kind: "invalid" };
+  if (isAmbiguous(body)) return { kind: "unusable" };
   const { response, method, url, body: newBody } = value;
   if (!isAbsent(response)) {
     const refusal = parsePolicyResponse(response);
@@ -174,9 +177,24 @@ export type ResponseResult =
 export function parseResponseResult(body: Buffer): ResponseResult {
   const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
   if (!isObject(value)) return { kind: "invalid" };
+  if (isAmbiguous(body)) return { kind: "unusable" };
   const result = parsePolicyResponse(value);
   if (result === "status") return { kind: "unusable" };
   return result === "shape" ? { kind: "invalid" } : { kind: "result", result };
+}
+
+/**
+ * Whether a member of the answer, or of its `response`, occurs twice: with `"response": {…}` and `"response": null`, say, it
+ * is unknown whether the policy refused (RFC 8259, section 4). Deeper objects are the policy's own.
+ */
+function isAmbiguous(body: Buffer): boolean {
+  const outline = scan(body, 0, Number.MAX_SAFE_INTEGER);
+  if (!outline.ok) return true;
+  if (outline.duplicateAt < 0) return false;
+  const members = [...membersOf(body, outline)];
+  const response = members.find(({ name, value }) => name === "response" && typeAt(body, value.start) === "object");
+  const own = response === undefined ? [] : [...membersOf(body, response.value)];
+  return [members, own].some((list) => new Set(list.map(({ name }) => name)).size < list.length);
 }
 
 /** The response, or which part of it is unusable. */

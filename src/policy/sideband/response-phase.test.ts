@@ -159,6 +159,7 @@ describe("the result for a response", () => {
     ["PA-208", "headers of another shape", { json: { response_code: "200", headers: "x" } }, 502, "pass"],
     ["PA-208", "no response_code", { json: { body: "x" } }, 502, 502],
     ["PA-208", "a bad response_code", { json: { response_code: "2xx" } }, 502, 502],
+    ["PA-208", "two statuses", { text: `{"response_code":"403","response_code":"200"}` }, 502, 502],
     ["PA-095", "no answer", new Error("down"), 502, "pass"],
     ["PA-124", "500", { status: 500 }, 502, "pass"],
     ["PA-126", "403", { status: 403 }, 502, 502],

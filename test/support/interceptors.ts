@@ -50,3 +50,11 @@ export function createBench(
   });
   return { handle, sent, events, board, time };
 }
+
+/** What a library may return instead of a promise: awaiting it throws. */
+export function brokenThenable(thrown: unknown): object {
+  const fails = (): never => {
+    throw thrown;
+  };
+  return new Proxy({}, { has: (_, name) => name === "then", get: (_, name) => (name === "then" ? fails : undefined) });
+}

@@ -37,13 +37,28 @@ interface Stage {
 function createStage(interceptor: MessageInterceptor, deps: InterceptorDeps): Stage {
   const { mode, phase, directions, methods, when } = interceptor;
   const seesMethod = createGlobTest(methods);
+  const createStep = mode === "audit" ? createAuditingStep : createEnforcingStep;
+  const step = createStep(interceptor, deps);
+
+  /** A condition that throws is a failure of its interceptor. */
+  function conditionalStep(inspected: InspectedMessage): ReturnType<InterceptorStep> {
+    try {
+      if (when?.(inspected) === false) return passing(inspected);
+    } catch (thrown) {
+      const onMessage = (): never => {
+        throw thrown;
+      };
+      return createStep({ ...interceptor, onMessage }, deps)(inspected);
+    }
+    return step(inspected);
+  }
+
   return {
     sees: (inspected) =>
       (phase === "both" || phase === inspected.phase) &&
       directions.includes(inspected.direction) &&
-      (inspected.method === undefined || seesMethod(inspected.method)) &&
-      (when === undefined || when(inspected)),
-    step: mode === "audit" ? createAuditingStep(interceptor, deps) : createEnforcingStep(interceptor, deps),
+      (inspected.method === undefined || seesMethod(inspected.method)),
+    step: when === undefined ? step : conditionalStep,
   };
 }
 

@@ -112,19 +112,28 @@ function editOf(before: Message, change: MessageChange): EditResult {
       ? refuse("the new message cannot be written as JSON")
       : { ok: true, bytes: Buffer.from(json) };
   }
+  const { set, remove, ...others } = change;
+  const isPlan = isObjectOrAbsent(set) && (remove === undefined || Array.isArray(remove));
+  if (!isPlan || Object.keys(others).length > 0)
+    return refuse("a change has `set` and `remove`, or `json`, or `bytes`");
   // A member of a batch shares its buffer with the others.
   let edit: EditResult = { ok: true, bytes: messageBytes(before) };
-  for (const [pointer, value] of Object.entries(change.set ?? {})) {
+  for (const [pointer, value] of Object.entries(set ?? {})) {
     const json = toJson(value);
     if (json === undefined) return refuse(`the value for ${pointer} cannot be written as JSON`);
     edit = setAt(edit.bytes, pointer, json);
     if (!edit.ok) return edit;
   }
-  for (const pointer of change.remove ?? []) {
+  for (const pointer of remove ?? []) {
     edit = removeAt(edit.bytes, pointer);
     if (!edit.ok) return edit;
   }
   return edit;
+}
+
+/** Authors in plain JavaScript may pass anything. */
+function isObjectOrAbsent(value: unknown): boolean {
+  return value === undefined || (typeof value === "object" && value !== null && !Array.isArray(value));
 }
 
 function parseOne(bytes: Buffer, { revision, limits }: ChangeContext): ChangeOutcome {

@@ -104,11 +104,21 @@ function planAction(invocation: Invocation, action: Action): ActionPlan {
     case "delay": {
       const { ms, next } = action;
       if (!isTimerSpan(ms)) return planFault(invocation, `cannot delay for ${ms} ms`);
+      if (delaysIn(action) > maxDelays) return planFault(invocation, `delays more than ${maxDelays} times in a row`);
       return plan("delay", "delayed", `for ${ms} ms`, { type: "wait", ms, next });
     }
     default:
       return planFault(invocation, "returned an unknown action");
   }
+}
+
+/** How many delays may follow each other: one whose next action is itself would never end. */
+const maxDelays = 16;
+
+function delaysIn(action: Action): number {
+  let count = 0;
+  for (let next = action; next.type === "delay" && count <= maxDelays; next = next.next) count++;
+  return count;
 }
 
 function planPass({ inspected }: Invocation, action: "continue" | "resume", reason?: string): ActionPlan {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith, textOf } from "../../../test/support/exchange.ts";
 import { settled } from "../../../test/support/fake-time.ts";
-import { createBench } from "../../../test/support/interceptors.ts";
+import { brokenThenable, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { type Action, block, delay, mock, modify, pause, proceed } from "./action.ts";
 import type { InterceptorOptions } from "./interceptor.ts";
@@ -50,7 +50,16 @@ describe("an interceptor in audit mode", () => {
   it.each([
     ["throws", () => Promise.reject(new Error("broken"))],
     ["never decides", () => new Promise<Action>(() => {})],
-  ])("[SC-066] changes nothing when it %s", async (_how, onMessage) => {
+    ["decides by a thenable that throws", () => brokenThenable(new Error("broken"))],
+    [
+      "delays for ever",
+      () => {
+        const endless: { type: string; ms: number; next?: unknown } = { type: "delay", ms: 0 };
+        return Object.assign(endless, { next: endless });
+      },
+    ],
+  ])("[SC-066] changes nothing when it %s", async (_how, decide) => {
+    const onMessage = decide as () => Action;
     const { handle, sent, events, time } = createBench([auditing(0, { onMessage, timeoutMs: 10 })]);
     const reply = await handle(exchangeWith(requestOf("ping")));
     await time.advance(10);

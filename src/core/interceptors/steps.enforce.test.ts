@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith, messageFrom, textOf, valueOf } from "../../../test/support/exchange.ts";
 import { settled } from "../../../test/support/fake-time.ts";
-import { createBench } from "../../../test/support/interceptors.ts";
+import { brokenThenable, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { Cancellation } from "../cancellation.ts";
 import { noReply } from "../pipeline.ts";
@@ -154,6 +154,9 @@ describe("a delay", () => {
 
 const thrown = new Error("the database password is hunter2");
 
+const endless: { type: string; ms: number; next?: unknown } = { type: "delay", ms: 0 };
+endless.next = endless;
+
 const failures: [how: string, options: Partial<InterceptorOptions>, reason: string][] = [
   [
     "throws",
@@ -171,6 +174,20 @@ const failures: [how: string, options: Partial<InterceptorOptions>, reason: stri
   ["changes the id", doing(modify({ set: { "/id": 2 } })), "made an invalid change: the id cannot change"],
   ["changes the version", doing(modify({ set: { "/jsonrpc": "1.0" } })), 'the member "jsonrpc" must be'],
   ["makes a change that is none", doing({ type: "modify", change: 5 }), "cannot be carried out"],
+  ["misspells a change", doing({ type: "modify", change: { sett: { "/params/a": 1 } } }), "a change has `set`"],
+  ["sets no members", doing({ type: "modify", change: { set: "/params/a" } }), "a change has `set`"],
+  ["removes no list", doing({ type: "modify", change: { remove: "/params" } }), "a change has `set`"],
+  ["decides by a thenable whose `then` throws", doing(brokenThenable(thrown)), "threw"],
+  ["delays for ever", doing(endless), "delays more than 16 times in a row"],
+  [
+    "has a condition that throws",
+    doing(proceed(), {
+      when: () => {
+        throw thrown;
+      },
+    }),
+    "threw",
+  ],
   ["mocks a result that is none", doing({ type: "mock", answer: { result: [] } }), "cannot be carried out"],
   ["pauses for ever", doing(pause({ timeoutMs: Number.POSITIVE_INFINITY })), "cannot pause for Infinity ms"],
   ["delays for less than nothing", doing(delay(-1)), "cannot delay for -1 ms"],

@@ -41,7 +41,8 @@ function ask(
     const answer = interceptor.onMessage(viewOf(inspected, ended));
     if (!isPromise(answer)) return decided(answer);
     const outer = inspected.exchange.cancellation;
-    return within(interceptor.timeoutMs, answer, { outer, ended }, setTimer);
+    // A query of a database library, say, is no real promise: its `then` may throw.
+    return within(interceptor.timeoutMs, Promise.resolve(answer), { outer, ended }, setTimer);
   } catch (thrown) {
     return fault("threw", thrown);
   }

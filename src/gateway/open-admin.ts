@@ -44,9 +44,9 @@ export function openAdmin(
     roles: oidc === undefined ? "" : JSON.stringify([oidc.issuer, oidc.clientId, oidc.roleClaim, oidc.roles]),
   });
   const note: NoteAction = ({ name, subject }, action, fields = {}) => {
-    const all = { caller: name, ...(subject === undefined ? {} : { subject }), ...fields };
+    const all = { ...fields, caller: name, ...(subject === undefined ? {} : { subject }) };
     log.info(all, action);
-    audit.note({ action, ...all });
+    audit.note({ ...all, action });
   };
   let places: { readonly url: string; readonly local: string } | undefined;
   const queries = createQueryThread(queryTargetOf(running()), setTimer);

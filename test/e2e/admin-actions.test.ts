@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import type { PolicyReport } from "../../src/gateway/evaluation/change-report.ts";
-import { openAdmin } from "../support/admin.ts";
+import { actionsIn, openAdmin } from "../support/admin.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -113,7 +113,9 @@ describe("drift in the admin API", () => {
 
 describe("the playground of the admin API", () => {
   it("calls through policy, with progress, questions and the result", async () => {
-    await using admin = await openAdmin({ policy });
+    using folder = temporaryFolder();
+    const audit = folder.at("audit.ndjson");
+    await using admin = await openAdmin({ policy, audit: { file: audit } });
     const offers = await admin.send("/playground/offers", { route: "default" });
     expect(JSON.stringify(offers.json)).toContain("book_berth");
     const call = async (name: string, args: object) => {
@@ -150,5 +152,12 @@ describe("the playground of the admin API", () => {
     expect(await after(booking.stream)).toMatchObject({ event: "question" });
     await admin.send(`/playground/calls/${booking.id}/answers`, { question: "1", action: "decline" });
     expect(await after(booking.stream)).toMatchObject({ event: "done" });
+    await admin.ask(`/playground/calls/${slow.id}`, { method: "DELETE" });
+    const lines = [
+      { action: "call from the console", route: "default", method: "tools/call" },
+      { action: "answered a question of a call from the console", answer: "decline" },
+      { action: "cancelled a call from the console" },
+    ].map((line) => expect.objectContaining({ ...line, caller: "owner" }) as unknown);
+    await eventually(() => expect(actionsIn(audit)).toEqual(expect.arrayContaining(lines)));
   });
 });

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { HeldView } from "../../src/gateway/admin/endpoints/holds.ts";
 import { newestLegacy } from "../../src/protocol/revisions.ts";
-import { openAdmin } from "../support/admin.ts";
+import { actionsIn, openAdmin } from "../support/admin.ts";
+import { temporaryFolder } from "../support/capture-file.ts";
 import { eventually } from "../support/eventually.ts";
 import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
 
@@ -22,7 +23,9 @@ const decisions = [
 
 describe("held messages over the admin API", () => {
   it.each(decisions)("[SC-063] are decided with %s %j", async (action, more, expected) => {
-    await using admin = await openAdmin();
+    using folder = temporaryFolder();
+    const audit = folder.at("audit.ndjson");
+    await using admin = await openAdmin({ audit: { file: audit } });
     await using stream = await admin.stream("/holds/events?filter=tool:add%20~q");
     expect(await nextMessage(stream)).toEqual({ held: [] });
     const session = await openSession(admin.url);
@@ -35,6 +38,9 @@ describe("held messages over the admin API", () => {
     expect((await answer).json).toMatchObject({ id: 1, ...expected });
     expect(await nextMessage(stream)).toMatchObject({ id: held.id });
     expect(await admin.send(`/holds/${held.id}`, { action: "continue" })).toMatchObject({ status: 404 });
+    const { exchange } = held;
+    const line = { action: "decided about a held message", caller: "owner", held: held.id, exchange, decision: action };
+    await eventually(() => expect(actionsIn(audit)).toContainEqual(expect.objectContaining(line)));
   });
 
   it.each([

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 import { createDemoServer } from "../../src/demo/server.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import type { GatewayOptions } from "../../src/gateway/gateway.ts";
@@ -34,4 +36,10 @@ export async function openAdmin(input: Partial<ConfigInput> = {}, options: Gatew
       folder[Symbol.dispose]();
     },
   };
+}
+
+/** The lines of an audit file about what people did. */
+export function actionsIn(file: string): readonly unknown[] {
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.filter((line) => line.includes('"action"')).map((line): unknown => JSON.parse(line));
 }

@@ -142,12 +142,15 @@ export const decideHold = defineEndpoint({
   body: holdDecision,
   result: nothing,
   handle: ({ path: { id }, body, caller }, { heldMessages, note }) => {
+    const message = heldMessages.list().find((one) => one.id === id);
     const outcome = decide(heldMessages, id, body);
-    if (!outcome.ok) {
-      const isGone = heldMessages.list().every((one) => one.id !== id);
-      throw new GatewayError(isGone ? "not_found" : "invalid_params", outcome.problem);
-    }
-    note(caller, "decided about a held message", { held: id, action: body.action });
+    if (!outcome.ok) throw new GatewayError(message === undefined ? "not_found" : "invalid_params", outcome.problem);
+    note(caller, "decided about a held message", {
+      held: id,
+      exchange: message?.exchange.id,
+      phase: message?.phase,
+      decision: body.action,
+    });
     return {};
   },
 });

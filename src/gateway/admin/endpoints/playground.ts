@@ -55,8 +55,8 @@ export const startPlay = defineEndpoint({
   }),
   handle: ({ body: { method, params, ...rest }, caller }, deps) => {
     const to = targetOf(rest, caller, deps);
-    deps.note(caller, "call from the console", { route: rest.route, method });
     const call = startCall(to, { method, params }, deps.setTimer);
+    deps.note(caller, "call from the console", { route: rest.route, method, trace: call.trace });
     return { call: deps.calls.add(call), trace: call.trace };
   },
 });
@@ -110,9 +110,11 @@ export const answerCall = defineEndpoint({
     content: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string())])).optional(),
   }),
   result: nothing,
-  handle: ({ path, body: { question, ...answer } }, { calls }) => {
-    if (!calls.get(path.id).answer(question, answer))
+  handle: ({ path, body: { question, ...answer }, caller }, { calls, note }) => {
+    const call = calls.get(path.id);
+    if (!call.answer(question, answer))
       throw new GatewayError("not_found", `no question ${question} is waiting for an answer`);
+    note(caller, "answered a question of a call from the console", { trace: call.trace, answer: answer.action });
     return {};
   },
 });
@@ -127,8 +129,10 @@ export const cancelCall = defineEndpoint({
   pathSchema: callId,
   query: nothing,
   result: nothing,
-  handle: ({ path }, { calls }) => {
-    calls.get(path.id).cancel();
+  handle: ({ path, caller }, { calls, note }) => {
+    const call = calls.get(path.id);
+    call.cancel();
+    note(caller, "cancelled a call from the console", { trace: call.trace });
     return {};
   },
 });

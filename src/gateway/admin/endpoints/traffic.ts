@@ -6,6 +6,7 @@ import type { AdminDeps } from "../deps.ts";
 import { defineEndpoint } from "../endpoint.ts";
 import { explanationSchema } from "../../evaluation/explanation.ts";
 import { conditionOf, filterField, windowOf, windowQuery } from "../filter-query.ts";
+import { withoutContent } from "../message-content.ts";
 import type { ExchangeQuery } from "../../../recorder/store/store-contract.ts";
 import type { OperationFrames } from "../queries/traffic-queries.ts";
 import { nothing, routeAbout } from "../schemas.ts";
@@ -68,7 +69,7 @@ export const getExchange = defineEndpoint({
   }),
   handle: async ({ path, caller }, deps) => {
     const found = await findOperation(path.id, deps);
-    return mayReadBodies(caller, path.id, deps) ? found : withoutBodies(found);
+    return mayReadBodies(caller, path.id, deps) ? found : withoutContent(found);
   },
 });
 
@@ -175,9 +176,4 @@ function mayReadBodies(caller: Caller, exchange: string, { note }: AdminDeps): b
   if (!caller.rights.includes("bodies")) return false;
   note(caller, "recorded messages were read", { exchange });
   return true;
-}
-
-function withoutBodies({ operation, frames }: OperationFrames): OperationFrames {
-  const bare = Object.entries(frames).map(([id, own]) => [id, own.map(({ body: _body, ...frame }) => frame)] as const);
-  return { operation, frames: Object.fromEntries(bare) };
 }

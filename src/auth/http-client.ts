@@ -3,6 +3,7 @@ import type { Dispatcher } from "undici";
 import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../lib/clock.ts";
 import { withoutUndefined } from "../lib/without-undefined.ts";
+import { parseUnambiguous } from "./unambiguous-json.ts";
 
 /** A request to an authorization server. */
 export interface HttpClientRequest {
@@ -15,7 +16,7 @@ export interface HttpClientRequest {
 export interface HttpClientResponse {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
-  /** The parsed body; undefined if it is not JSON. */
+  /** The parsed body; undefined if it is not JSON, or has a member twice. */
   readonly json: unknown;
 }
 
@@ -63,7 +64,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
           const value = response.headers[name];
           return typeof value === "string" ? value : value?.[0];
         },
-        json: jsonOf(Buffer.concat(chunks).toString()),
+        json: parseUnambiguous(Buffer.concat(chunks)),
       };
     } catch (error) {
       if (error instanceof GatewayError) throw error;
@@ -85,12 +86,4 @@ function formText(fields: readonly (readonly [name: string, value: string])[]): 
 function loggable(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

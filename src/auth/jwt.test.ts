@@ -145,6 +145,46 @@ describe("a token of the trusted issuer", () => {
     });
   });
 
+  const end = 9_999_999_999;
+  const base = `"iss":"${issuer}","aud":"${place}"`;
+  it.each([
+    ["nothing", '{"alg":"ES256","typ":"at+jwt","kid":"key-1"}', `{${base},"sub":"alice","exp":${end}}`, true],
+    [
+      "two subjects",
+      '{"alg":"ES256","typ":"at+jwt","kid":"key-1"}',
+      `{${base},"sub":"a","sub":"b","exp":${end}}`,
+      false,
+    ],
+    [
+      "two issuers",
+      '{"alg":"ES256","typ":"at+jwt","kid":"key-1"}',
+      `{"iss":"x",${base},"sub":"a","exp":${end}}`,
+      false,
+    ],
+    [
+      "two roles inside a claim",
+      '{"alg":"ES256","typ":"at+jwt","kid":"key-1"}',
+      `{${base},"sub":"a","act":{"role":"user","r\\u006fle":"root"},"exp":${end}}`,
+      false,
+    ],
+    [
+      "two types",
+      '{"alg":"ES256","typ":"id+jwt","typ":"at+jwt","kid":"key-1"}',
+      `{${base},"sub":"a","exp":${end}}`,
+      false,
+    ],
+    ["two algorithms", '{"alg":"none","alg":"ES256","typ":"at+jwt"}', `{${base},"sub":"a","exp":${end}}`, false],
+    [
+      "an end that never comes",
+      '{"alg":"ES256","typ":"at+jwt","kid":"key-1"}',
+      `{${base},"sub":"a","exp":1e999}`,
+      false,
+    ],
+  ])("is judged by one reading of what is signed: with %s", async (_what, header, claims, isTaken) => {
+    const { show, keyring } = await setUp();
+    expect(await show(await keyring.signed(header, claims))).toMatchObject({ ok: isTaken });
+  });
+
   it("may be without a type where the configuration says so", async () => {
     const { show, tokenOf } = await setUp({ types: ["none"] });
     expect(await show(await tokenOf({ type: null }))).toMatchObject({ ok: true });

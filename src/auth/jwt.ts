@@ -13,6 +13,7 @@ import {
 } from "./authenticator.ts";
 import type { KeySet } from "./key-set.ts";
 import { createTtlCache } from "../lib/ttl-cache.ts";
+import { parseUnambiguous } from "./unambiguous-json.ts";
 import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface JwtOptions extends TokenRules {
@@ -88,6 +89,9 @@ const foreign: Authentication = authenticationFailure("invalid_token", "the issu
 
 async function verifyToken(token: string, options: JwtOptions): Promise<VerifiedToken | undefined> {
   const { decodeProtectedHeader, errors, jwtVerify } = jose();
+  // RFC 7519 section 4: another verifier of the same token may take the other of two claims.
+  const parts = token.split(".", 2).map((part) => parseUnambiguous(Buffer.from(part, "base64url")));
+  if (parts.includes(undefined)) throw new errors.JWTInvalid("a member of the token occurs twice");
   const { typ = "none" } = decodeProtectedHeader(token);
   if (!options.types.includes(typ.toLowerCase().replace(/^application\//u, "")))
     throw new errors.JWTInvalid("the type of the token is not accepted");
@@ -98,8 +102,9 @@ async function verifyToken(token: string, options: JwtOptions): Promise<Verified
     currentDate: new Date(options.clock.wall()),
     requiredClaims: ["exp"],
   });
-  // The library has checked that the claim is a number.
+  // The library has checked that the claim is a number, but not that it ever comes.
   const expiresAt = Number(payload.exp) * 1000 + options.clockSkewMs;
+  if (!Number.isFinite(expiresAt)) throw new errors.JWTInvalid("the token never expires");
   return tokenPrincipal(payload, options, expiresAt);
 }
 

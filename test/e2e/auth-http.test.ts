@@ -22,6 +22,13 @@ describe("a question to an authorization server", () => {
     expect(await ask({ url: server.url })).toMatchObject({ json: { method: "GET" } });
   });
 
+  it("has no JSON in an answer that says two things", async () => {
+    await using server = await fakeUpstream((call) => {
+      call.replyRaw(200, { "content-type": "application/json" }, '{"active":false,"sub":"a","active":true}');
+    });
+    expect((await ask({ url: server.url })).json).toBeUndefined();
+  });
+
   it("does not follow a redirect: secrets would go along", async () => {
     await using target = await fakeUpstream((call) => call.reply({}));
     await using server = await fakeUpstream((call) => {

@@ -41,13 +41,19 @@ describe("the Host and Origin of a request", () => {
     expect(upstream.calls).toHaveLength(0);
   });
 
-  it("are refused with two Host headers, which servers would read differently", async () => {
+  it.each([
+    ["Host", "host: evil.example"],
+    ["Authorization", "Authorization: Bearer a\r\nauthorization: Bearer b"],
+    ["Content-Type", "Content-Type: application/json\r\nCONTENT-TYPE: text/plain"],
+  ])("are refused with two %s headers, which servers would read differently", async (_name, lines) => {
     await using upstream = await legacyUpstream(pong);
-    await using gateway = await openGateway({ upstream: { url: upstream.url } });
-    const { port, host } = new URL(gateway.origin);
-    const socket = connect(Number(port), "127.0.0.1");
-    socket.end(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nhOsT: evil.example\r\nConnection: close\r\n\r\n`);
-    expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /u);
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, admin: { port: 0 } });
+    for (const origin of [gateway.origin, gateway.adminUrl ?? ""]) {
+      const { port, host } = new URL(origin);
+      const socket = connect(Number(port), "127.0.0.1");
+      socket.end(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n${lines}\r\nConnection: close\r\n\r\n`);
+      expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /u);
+    }
   });
 
   it("are checked on the admin listener too: a page must not read figures by DNS rebinding", async () => {

@@ -23,6 +23,8 @@ export interface TokenFacts {
 export interface Keyring {
   /** Signs a token. */
   readonly token: (facts: TokenFacts) => Promise<string>;
+  /** Signs header and claims as these texts. */
+  readonly signed: (header: string, claims: string) => Promise<string>;
   /** Signs with another key from now on; the old one is withdrawn unless it is kept. */
   readonly rotate: (options?: { readonly keepsOld?: boolean }) => Promise<void>;
   /** The public keys, as an issuer publishes them. */
@@ -35,6 +37,17 @@ export async function createKeyring(issuer: string, wall: () => number = Date.no
   let made = 1;
   return {
     token: (facts) => sign(issuer, keys[0], facts, wall),
+    signed: async (header, claims) => {
+      const [key] = keys;
+      if (key === undefined) throw new Error("the issuer has no key");
+      const [head, payload] = [header, claims].map((part) => Buffer.from(part).toString("base64url"));
+      const signature = await crypto.subtle.sign(
+        { name: "ECDSA", hash: "SHA-256" },
+        key.private,
+        Buffer.from(`${head}.${payload}`),
+      );
+      return `${head}.${payload}.${Buffer.from(signature).toString("base64url")}`;
+    },
     rotate: async ({ keepsOld = false } = {}) => {
       made += 1;
       const next = await newKey(`key-${made}`);

@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import type { MaybePromise } from "../../lib/is-promise.ts";
 import { type ExpositionFormat, expositionTypes } from "../../telemetry/metrics.ts";
-import { type AccessControl, hostHeaderProblem } from "../edge/access.ts";
+import { type AccessControl, headerProblem } from "../edge/access.ts";
 import { refuseText, respondText } from "../edge/router.ts";
 import type { GatewayContext } from "../context.ts";
 import { apiRoot } from "./api-router.ts";
@@ -72,7 +72,7 @@ export function adminListener(
 ): RequestListener {
   return (request, response) => {
     const { host, origin } = request.headers;
-    const malformed = hostHeaderProblem(request);
+    const malformed = headerProblem(request);
     if (malformed !== undefined) {
       refuseText(gateway, response, "bad_request", malformed);
       return;

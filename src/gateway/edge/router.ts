@@ -15,7 +15,7 @@ import {
   createAccessControl,
   createAnonymousCallers,
   createClientAddress,
-  hostHeaderProblem,
+  headerProblem,
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
@@ -97,7 +97,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;
     const { host, origin } = request.headers;
-    const malformed = hostHeaderProblem(request);
+    const malformed = headerProblem(request);
     if (malformed !== undefined) {
       refuseText(gateway, response, "bad_request", malformed);
       return;

@@ -33,6 +33,24 @@ describe("JSON for CEL", () => {
     expect(valueOf(text)).toEqual(expected);
   });
 
+  it.each([
+    ["0.30000000000000004", 0.1 + 0.2],
+    ["-0.0", -0],
+    ["0e5", 0],
+    ["1.000000000000000000000000", 1],
+    ["0.000000000000000000000000012345", 1.2345e-26],
+    ["1.2345678901234567e-10", Number("1.2345678901234567e-10")],
+  ])("reads %s, which has no more digits than a double", (text, expected) => {
+    expect(valueOf(text)).toBe(expected);
+  });
+
+  it.each(["100.0000000000000001", "0.123456789012345678", "1e-400", "-1.0000000000000000000001e2"])(
+    "does not round %s to a double",
+    (text) => {
+      expect(valueOf(text)).toBeInstanceOf(InexactNumber);
+    },
+  );
+
   it.each(["9223372036854775808", "-9223372036854775809", "1e16", "1e999", "9".repeat(500_000)])(
     "does not round %#",
     (text) => {

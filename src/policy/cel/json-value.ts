@@ -35,7 +35,21 @@ function numberValue(text: string): bigint | number | InexactNumber {
     return integer >= minInt && integer <= maxInt ? integer : new InexactNumber(text);
   }
   const value = Number(text);
-  return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? value : new InexactNumber(text);
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER && isKept(text, value) ? value : new InexactNumber(text);
+}
+
+/** A `double` has this many digits at most; longer ones are rounded, and a server with decimals would see the rest. */
+const maxDigits = 17;
+
+/** Whether a `double` keeps the digits of a number with fraction or exponent. */
+function isKept(text: string, value: number): boolean {
+  if (value !== 0 && text.length <= maxDigits) return true;
+  const digits = text
+    .replace(/[Ee].*$/u, "")
+    .replaceAll(/[-.]/gu, "")
+    .replace(/^0+/u, "")
+    .replace(/0+$/u, "");
+  return value === 0 ? digits === "" : digits.length <= maxDigits;
 }
 
 /** Reads the value at a span of bytes that the scanner has accepted. */

@@ -80,6 +80,16 @@ const lists = [
   `{${own},"options":[1,[{"trace":true}]]}`,
 ];
 
+/** Members that only a prototype has. */
+const prototypes: readonly (readonly [tool: ArgumentAttempt["tool"], json: string])[] = [
+  ["transfer", '{"amount":5,"order":{"__proto__":{"amount":5000}}}'],
+  ["transfer", '{"__proto__":{"order":{"amount":5000}},"amount":5}'],
+  ["transfer", '{"amount":5,"orders":[{"__proto__" : {"amount":5000}}]}'],
+  ["search", `{${own},"__proto__":{"scope":"all"}}`],
+  ["search", `{${own},"\\u005f_proto__":{"debug":true}}`],
+  ["search", `{${own},"__proto__":{"__proto__":{"key":"all"}}}`],
+];
+
 /** Every attempt by arguments. */
 export const argumentAttempts: readonly ArgumentAttempt[] = [
   ...Object.entries(shapes).flatMap(([member, all]) =>
@@ -87,5 +97,6 @@ export const argumentAttempts: readonly ArgumentAttempt[] = [
       spellings(member).map((spelled): ArgumentAttempt => ({ name: json(spelled), tool, json: json(spelled), kind })),
     ),
   ),
+  ...prototypes.map(([tool, json]): ArgumentAttempt => ({ name: json, tool, json, kind: "repeated" })),
   ...lists.map((json): ArgumentAttempt => ({ name: json, tool: "search", json, kind: "list" })),
 ];

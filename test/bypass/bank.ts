@@ -68,7 +68,10 @@ function valuesOf(holders: readonly unknown[], name: string): readonly unknown[]
   return holders.flatMap((holder): readonly unknown[] => {
     if (Array.isArray(holder)) return valuesOf(holder, name);
     if (typeof holder !== "object" || holder === null) return [];
-    return Object.entries(holder).flatMap(([key, value]: [string, unknown]) => (isSame(name, key) ? [value] : []));
+    // A server that copies members into another object gets what is in `__proto__` too.
+    return Object.entries(holder).flatMap(([key, value]: [string, unknown]) =>
+      isSame(name, key) ? [value] : key === "__proto__" ? valuesOf([value], name) : [],
+    );
   });
 }
 

@@ -127,7 +127,7 @@ function spellingProblem({ bytes, outline }: RequestMessage, names: readonly str
   const found = params === undefined ? undefined : findAmbiguousName(bytes, params, known);
   if (found === undefined) return undefined;
   const shown = JSON.stringify(found.name.slice(0, maxShown));
-  return new GatewayError("invalid_params", `the member name ${shown} differs from another one only by letter case`);
+  return new GatewayError("invalid_params", `the member name ${shown} could be read as another one`);
 }
 
 const maxShown = 100;

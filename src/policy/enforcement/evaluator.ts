@@ -346,12 +346,18 @@ function ambiguousAnswerRefusal(
 
 function ambiguousName(found: AmbiguousName): PolicyRefusal {
   const name = JSON.stringify(found.name.slice(0, maxShown));
-  const reason =
-    found.problem === "repeated"
-      ? `The member name ${name} occurs twice in one object, in different letter case.`
-      : `The member name ${name} differs only in letter case from the name that the policy knows.`;
-  return { kind: "invalid", code: "ambiguous_member_name", reason };
+  return {
+    kind: "invalid",
+    code: "ambiguous_member_name",
+    reason: `The member name ${name} ${whyAmbiguous[found.problem]}.`,
+  };
 }
+
+const whyAmbiguous: Readonly<Record<AmbiguousName["problem"], string>> = {
+  repeated: "occurs twice in one object, in different letter case",
+  variant: "differs only in letter case from the name that the policy knows",
+  prototype: "adds members to the object that it is in, for servers in JavaScript",
+};
 
 const knownMethods: ReadonlySet<string> = new Set(methodNames.map(foldName));
 

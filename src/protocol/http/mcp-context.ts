@@ -99,7 +99,12 @@ function readObject(source: ScannedJson & { readonly outline: Outline }, isStric
   if (method === undefined) return none;
   const twin = isStrict ? findAmbiguousName(bytes, outline) : undefined;
   if (twin !== undefined)
-    return ambiguous(`member "${twin.name}" occurs twice, in different letter case`, idOf(source));
+    return ambiguous(
+      twin.problem === "prototype"
+        ? `member "${twin.name}" adds members to the object that it is in`
+        : `member "${twin.name}" occurs twice, in different letter case`,
+      idOf(source),
+    );
   return { kind: "mcp", context: contextOf(source, method) };
 }
 

@@ -52,6 +52,24 @@ describe("foldName", () => {
   });
 });
 
+describe("findAmbiguousName", () => {
+  it.each([
+    '{"a":1,"__proto__":{"b":2}}',
+    '{"a":[{"c":{"__proto__" :\n {}}}]}',
+    String.raw`{"_\u005fproto__":{"b":2}}`,
+    '{"__proto__":[1]}',
+  ])("finds members in a prototype: %s", (text) => {
+    expect(ambiguousIn(text)).toBe("prototype __proto__");
+  });
+
+  it.each(['{"__proto__":"p"}', '{"__proto__":null}', '{"__PROTO__":{}}', '{"a":"__proto__","b":{"proto":{}}}'])(
+    "takes what is no prototype: %s",
+    (text) => {
+      expect(ambiguousIn(text)).toBeUndefined();
+    },
+  );
+});
+
 /** The names of a value that meet another one of their object, found the slow way. */
 function repeatedIn(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;

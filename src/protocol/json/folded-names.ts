@@ -1,5 +1,6 @@
 import type { Span } from "./outline.ts";
 import { decodeString, pointerSteps } from "./read.ts";
+import { skipSpace } from "./scan.ts";
 import { scanString, type StringScanState } from "./strings.ts";
 
 /**
@@ -95,15 +96,18 @@ export function knownNames(paths: readonly NamePath[], anywhere: readonly string
 /** A member name that another reader could take for another one. */
 export interface AmbiguousName {
   readonly name: string;
-  /** `repeated`: another member of the same object has it in another form; `variant`: it is read in another form. */
-  readonly problem: "repeated" | "variant";
+  /**
+   * `repeated`: another member of the same object has it in another form; `variant`: it is read in another form;
+   * `prototype`: JavaScript that copies members takes those in its value for members beside it.
+   */
+  readonly problem: "repeated" | "variant" | "prototype";
   /** Where the name begins. */
   readonly offset: number;
 }
 
 /**
  * The first member name of a JSON value, at any depth, that differs only by letter case from another one of the same
- * object, or from a known one. One linear pass; the scanner must have accepted the bytes.
+ * object, or from a known one, or is `__proto__` and has members. One linear pass; the scanner must have accepted the bytes.
  *
  * Needed by bench policy: "ten rules on both phases". Every guarded message is walked once.
  */
@@ -114,6 +118,10 @@ export function findAmbiguousName(
 ): AmbiguousName | undefined {
   return walker.run(bytes, span, names.tree, names.anywhere);
 }
+
+const prototypeName = "__proto__";
+/** With its quotes. */
+const prototypeLength = prototypeName.length + 2;
 
 /** With more members than this, an object gets a set: comparing each with each would be quadratic. */
 const fewNames = 16;
@@ -212,10 +220,19 @@ class Walker {
       hash = (Math.imul(hash, 31) + c) | 0;
     }
     if (i < last) hash = hashOf(this.folded(from, end));
+    if ((i < last || (bytes[from + 1] === 0x5f && end - from === prototypeLength)) && this.isPrototype(from, end))
+      this.note(prototypeName, "prototype", from);
     this.compare(from, end, hash);
     const tree = this.trees[this.depth - 1];
     if (this.anywhere !== undefined) this.below(this.anywhere, from, end, hash);
     return tree === undefined ? undefined : this.below(tree, from, end, hash);
+  }
+
+  /** Whether a name and its value replace the prototype of an object that they are copied to; a scalar has no effect. */
+  isPrototype(from: number, end: number): boolean {
+    const { bytes } = this;
+    const value = bytes[skipSpace(bytes, skipSpace(bytes, end, bytes.length) + 1, bytes.length)];
+    return (value === 0x7b || value === 0x5b) && decodeString(bytes, from, end) === prototypeName;
   }
 
   below(tree: NameTree, from: number, end: number, hash: number): NameTree | undefined {

@@ -65,7 +65,7 @@ const rows = {
     http: 400,
     jsonrpc: -32000,
     description:
-      "The HTTP request is malformed, took too long to arrive, or is ambiguous, for example by several Host headers.",
+      "The HTTP request is malformed, took too long to arrive, or is ambiguous, for example by several Host or Authorization headers.",
   },
   tls_failed: {
     http: undefined,
@@ -103,7 +103,7 @@ const rows = {
   unsupported_media_type: {
     http: 415,
     jsonrpc: -32000,
-    description: "The body of a POST is not `application/json`.",
+    description: "The body of a POST is not `application/json` in UTF-8, or is compressed.",
   },
   unauthenticated: {
     http: 401,

@@ -132,6 +132,7 @@ const contents: readonly HttpAttempt[] = [
   attempt("text/plain", () => ({ headers: { "content-type": "text/plain" } })),
   attempt("no content type", () => ({ headers: { "content-type": undefined } })),
   attempt("two content types", () => ({ headers: { "content-type": ["text/plain", "application/json"] } })),
+  attempt("two content types, JSON first", () => ({ headers: { "content-type": ["application/json", "text/plain"] } })),
   attempt("a JSON type with a suffix", () => ({ headers: { "content-type": "application/x+json" } })),
   attempt("UTF-16 and said so", (facts) => ({
     headers: { "content-type": "application/json; charset=utf-16" },
@@ -171,6 +172,14 @@ const framings: readonly HttpAttempt[] = [
   })),
   attempt("in chunks and with a length", (facts) => ({
     framing: [...te, `content-length: ${chunked(body(facts)).length}`],
+    body: chunked(body(facts)),
+  })),
+  attempt("in chunks that are said to be compressed", (facts) => ({
+    framing: ["transfer-encoding: gzip, chunked"],
+    body: chunked(body(facts)),
+  })),
+  attempt("in chunks, twice said", (facts) => ({
+    framing: [...te, ...te],
     body: chunked(body(facts)),
   })),
   attempt("with two lengths", (facts) => ({

@@ -1,7 +1,8 @@
 import type { RequestListener } from "node:http";
 import type { MaybePromise } from "../../lib/is-promise.ts";
 import { type ExpositionFormat, expositionTypes } from "../../telemetry/metrics.ts";
-import { type AccessControl, headerProblem } from "../edge/access.ts";
+import type { AccessControl } from "../edge/access.ts";
+import { requestHeadProblem } from "../edge/request-head.ts";
 import { refuseText, respondText } from "../edge/router.ts";
 import type { GatewayContext } from "../context.ts";
 import { apiRoot } from "./api-router.ts";
@@ -72,8 +73,9 @@ export function adminListener(
 ): RequestListener {
   return (request, response) => {
     const { host, origin } = request.headers;
-    const malformed = headerProblem(request);
+    const malformed = requestHeadProblem(request);
     if (malformed !== undefined) {
+      response.shouldKeepAlive = false;
       refuseText(gateway, response, "bad_request", malformed);
       return;
     }

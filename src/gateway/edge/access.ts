@@ -41,28 +41,6 @@ export function adminAccessRulesOf({ listen, admin }: Config): AccessRules {
   };
 }
 
-/** Headers of which Node takes the first and drops the others, while another server may take the last. */
-const singleHeaders: ReadonlySet<string> = new Set(["host", "authorization", "content-type"]);
-const singleLengths: ReadonlySet<number> = new Set(Array.from(singleHeaders, ({ length }) => length));
-
-/**
- * Why the headers of a request are malformed; undefined if they are not: Host is missing (RFC 9112 section 3.2), or one
- * that may occur once occurs twice (RFC 9110 section 5.3).
- */
-export function headerProblem({ headers, httpVersion, rawHeaders }: IncomingMessage): string | undefined {
-  if (headers.host === undefined && httpVersion === "1.1") return "the request has no Host header";
-  let seen: string[] | undefined;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const raw = rawHeaders[at];
-    if (raw === undefined || !singleLengths.has(raw.length)) continue;
-    const name = raw.toLowerCase();
-    if (!singleHeaders.has(name)) continue;
-    if (seen?.includes(name) === true) return `the request has several ${raw} headers`;
-    (seen ??= []).push(name);
-  }
-  return undefined;
-}
-
 /** The path prefix under which a proxy serves the gateway. */
 export function publicPathOf({ listen }: Config): string {
   return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");

@@ -15,10 +15,10 @@ import {
   createAccessControl,
   createAnonymousCallers,
   createClientAddress,
-  headerProblem,
 } from "./access.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
+import { requestHeadProblem, useOriginForm } from "./request-head.ts";
 import { createPeerCheck, type ForwardedCaller, sayDistrust, sayLeaving } from "./peer-requests.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
@@ -93,15 +93,18 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (deps.endsConnections()) response.shouldKeepAlive = false;
+    const malformed = requestHeadProblem(request);
+    if (malformed !== undefined) {
+      // Where the next request begins is as doubtful.
+      response.shouldKeepAlive = false;
+      refuseText(gateway, response, "bad_request", malformed);
+      return;
+    }
+    useOriginForm(request);
     const path = pathOf(request.url ?? "/");
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;
     const { host, origin } = request.headers;
-    const malformed = headerProblem(request);
-    if (malformed !== undefined) {
-      refuseText(gateway, response, "bad_request", malformed);
-      return;
-    }
     const problem = access.problem(host, origin);
     if (problem !== undefined) {
       const document = current.wellKnown.get(path);

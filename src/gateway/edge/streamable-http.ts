@@ -5,7 +5,7 @@ import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf } from "../../core/reply.ts";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
-import { classifyVerb, isJsonContentType, type ServedRevisions } from "../../protocol/http/era.ts";
+import { classifyVerb, contentProblem, type ServedRevisions } from "../../protocol/http/era.ts";
 import type { Message, RequestId } from "../../protocol/message.ts";
 import { isModernRevision } from "../../protocol/revisions.ts";
 import type { OwnedRecord, RestoredSession } from "../../sessions/registry.ts";
@@ -87,14 +87,9 @@ function serveSession(http: HttpRequestContext, gateway: GatewayContext, use: "s
 }
 
 function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
-  if (!isJsonContentType(http.header("content-type"))) {
-    refuseHttp(
-      gateway,
-      http.route,
-      http.response,
-      "unsupported_media_type",
-      "the body of a POST must be application/json",
-    );
+  const problem = contentProblem(http.header);
+  if (problem !== undefined) {
+    refuseHttp(gateway, http.route, http.response, "unsupported_media_type", problem);
     return;
   }
   readBodyWithCallbacks(

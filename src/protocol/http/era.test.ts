@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { envelopeOf, headersOf } from "../../../test/support/messages.ts";
-import { classifyPost, classifyVerb, isJsonContentType, type ServedRevisions } from "./era.ts";
+import { classifyPost, classifyVerb, contentProblem, isJsonContentType, type ServedRevisions } from "./era.ts";
 import { parse } from "../parse.ts";
 import { type Revision, revisionNames } from "../revisions.ts";
 
@@ -50,6 +50,25 @@ describe("verbs and content types", () => {
     for (const value of [undefined, "", "text/plain", "application/json-seq", "text/json", "application/jsonx"]) {
       expect(isJsonContentType(value)).toBe(false);
     }
+  });
+
+  it.each([
+    { type: "application/json" },
+    { type: 'application/json; charset="UTF-8"' },
+    { type: "application/json;charset=us-ascii", coding: "Identity" },
+    { type: "text/plain", says: "application/json" },
+    { type: "application/json; charset=utf-16", says: "UTF-8" },
+    { type: "application/json; charset = utf-7", says: "UTF-8" },
+    { type: "application/json; charset=utf-8; charset=latin1", says: "UTF-8" },
+    { type: "application/json; charset=", says: "UTF-8" },
+    { type: "application/json", coding: "gzip", says: "compressed" },
+    { type: "application/json", coding: "identity, br", says: "compressed" },
+    { type: "application/json", coding: "", says: "compressed" },
+  ])("are read as their headers say, or refused ($type, $coding)", ({ type, coding, says }) => {
+    const headers: Record<string, string | undefined> = { "content-type": type, "content-encoding": coding };
+    const problem = contentProblem((name) => headers[name]);
+    if (says === undefined) expect(problem).toBeUndefined();
+    else expect(problem).toContain(says);
   });
 });
 

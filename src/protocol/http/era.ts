@@ -57,6 +57,25 @@ export function isJsonContentType(value: string | undefined): boolean {
   return trimHeaderValue(essence).toLowerCase() === "application/json";
 }
 
+/** JSON between systems is UTF-8 (RFC 8259, section 8.1), of which ASCII is a part. */
+const charsets: ReadonlySet<string> = new Set(["utf-8", "utf8", "us-ascii"]);
+const charset = /;\s*charset\s*=\s*"?(?<name>[^";\s]*)/giu;
+
+/**
+ * Why a POST is not plain JSON in UTF-8, by what its headers say about the body; undefined if it is. A body is parsed as
+ * what it claims to be, or not at all: others on the way may read it as the headers say.
+ */
+export function contentProblem(header: HeaderLookup): string | undefined {
+  const type = header("content-type");
+  if (!isJsonContentType(type)) return "the body of a POST must be application/json";
+  if (type !== "application/json")
+    for (const { groups } of (type ?? "").matchAll(charset))
+      if (!charsets.has(groups?.["name"]?.toLowerCase() ?? "")) return "the body of a POST must be in UTF-8";
+  const coding = header("content-encoding");
+  if (coding === undefined || trimHeaderValue(coding).toLowerCase() === "identity") return undefined;
+  return "the body of a POST must not be compressed; leave out Content-Encoding";
+}
+
 /**
  * Finds the era of a POST. The body decides: a modern request names its revision in `_meta`. The version header counts
  * only if the body does not. The rules of the era are checked later, except that `initialize` with a modern header

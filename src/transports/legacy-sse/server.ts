@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal, SetTimer } from "../../core/exchange.ts";
 import { rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
-import { isJsonContentType } from "../../protocol/http/era.ts";
+import { contentProblem } from "../../protocol/http/era.ts";
 import { messageBytes } from "../../protocol/message.ts";
 import { encodeSseEvent, encodeSseMessage } from "../../protocol/sse/encoder.ts";
 import { readBody } from "../http/request-body.ts";
@@ -99,9 +99,11 @@ export function createSseServer(options: SseServerOptions): SseServer {
 
   async function receiveMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { channel, events } = sessionOf(request);
-    if (!isJsonContentType(request.headers["content-type"])) {
-      throw new GatewayError("unsupported_media_type", "the body of a POST must be application/json");
-    }
+    const problem = contentProblem((name) => {
+      const value = request.headers[name];
+      return typeof value === "string" ? value : value?.join(", ");
+    });
+    if (problem !== undefined) throw new GatewayError("unsupported_media_type", problem);
     const body = await readBody(request, maxBytes());
     if (channel.isOver) throw unknownSession();
     options.checkBody?.(request, body);

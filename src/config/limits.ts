@@ -49,6 +49,10 @@ export const limitsConfig = z.strictObject({
   ),
   suspendedCallsPerPrincipal: share("such calls of one principal", "a tenth", "suspendedCalls"),
   queueBytes: count(1_048_576).describe("Maximum bytes queued for a slow reader before it is disconnected."),
+  bytes: count(536_870_912).describe(
+    "Maximum bytes of all messages of clients in one process: bodies on their way, requests without an answer, answers that are not read, held messages and stored events. Messages under 16 KiB do not count.",
+  ),
+  bytesPerPrincipal: share("such bytes of one principal", "half", "bytes"),
   eventStore: eventStoreConfig.prefault({}).describe("Events kept so that clients can resume streams; 0 keeps none."),
 });
 
@@ -72,6 +76,7 @@ export function resolveLimits(limits: ParsedLimits) {
   const part = (total: number, of: keyof typeof shares): number => Math.max(1, Math.floor(total / shares[of]));
   return {
     ...limits,
+    bytesPerPrincipal: limits.bytesPerPrincipal ?? part(limits.bytes, "half"),
     requestsPerPrincipal: limits.requestsPerPrincipal ?? part(limits.requests, "half"),
     pendingPerPrincipal: limits.pendingPerPrincipal ?? part(limits.pending, "a quarter"),
     sessionsPerPrincipal: limits.sessionsPerPrincipal ?? part(limits.sessions, "a fifth"),

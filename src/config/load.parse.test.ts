@@ -71,6 +71,8 @@ describe("a configuration", () => {
         suspendedCalls: 10_000,
         suspendedCallsPerPrincipal: 1000,
         queueBytes: 1_048_576,
+      bytes: 536_870_912,
+      bytesPerPrincipal: 268_435_456,
         eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
       },
       rates: { methods: {} },

@@ -11,6 +11,7 @@ import type { Peer } from "../cluster/peer-list.ts";
 import type { SubjectTokens } from "../auth/upstream-credentials.ts";
 import type { WorkerStore } from "../cluster/worker-store.ts";
 import type { Config } from "../config/config.ts";
+import { ByteBudget, type ByteLimits } from "../core/byte-budget.ts";
 import {
   type Clock,
   type Exchange,
@@ -53,6 +54,8 @@ export interface GatewayContext {
   readonly metrics: Metrics;
   readonly registry: SessionRegistry;
   readonly events: EventStore;
+  /** Bounds the bytes of all that callers have in the gateway. */
+  readonly bytes: ByteBudget;
   /** Who started tasks before a restart; absent where nothing is kept. */
   readonly taskOwners: TaskOwnerStore | undefined;
   /** Absent where this gateway has no peers. */
@@ -170,6 +173,7 @@ export interface PrimarySeat {
 export interface ReloadableContextOptions {
   readonly parse: ParseLimits;
   readonly queueBytes: number;
+  readonly bytes: ByteLimits;
   readonly sessions: SessionLimits;
   readonly eventStore: EventStoreLimits;
   readonly suspension: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
@@ -220,11 +224,12 @@ const withoutMessage: Pick<Message, "id" | "kind"> = { id: undefined, kind: "err
 export function createContext(options: ContextOptions): OwnedContext {
   const { log, state, clock = systemClock, setTimer = systemTimer } = options;
   const metrics = createMetrics();
-  const { refusals, eventStoreBytes } = metrics.metrics;
+  const { refusals, eventStoreBytes, messageBytes } = metrics.metrics;
   const { node, journal } = state;
   const labels = createLabeler({ node, redact: options.redact });
   let counter = 0;
   // These objects are shared, and change in place when the configuration is reloaded.
+  const byteLimits = { ...options.bytes };
   const sessionLimits = { ...options.sessions };
   const eventLimits = { ...options.eventStore };
   const suspensionLimits = { ...defaultSuspensionLimits, ...options.suspension };
@@ -240,9 +245,11 @@ export function createContext(options: ContextOptions): OwnedContext {
     ended: state.ended,
     sharing: options.sharing,
   });
-  const events = createEventStore(eventLimits);
+  const bytes = new ByteBudget(byteLimits);
+  const events = createEventStore(eventLimits, bytes);
   metrics.onCollect(() => {
     eventStoreBytes.labels({}).set(events.bytes);
+    messageBytes.labels({}).set(bytes.size);
   });
   const countRefusal = (route: string, code: ErrorCode): void => {
     refusals.labels({ route, code }).inc();
@@ -255,6 +262,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     metrics,
     registry,
     events,
+    bytes,
     cluster: options.cluster,
     createBuckets: options.createBuckets ?? createNamedTokenBuckets(clock.now),
     taskOwners: state.taskOwners,
@@ -268,6 +276,7 @@ export function createContext(options: ContextOptions): OwnedContext {
       instance: node,
       seal: state.seals.requestState,
       limits: suspensionLimits,
+      bytes,
     }),
     limits,
     openWork: new OpenWork(),
@@ -285,6 +294,7 @@ export function createContext(options: ContextOptions): OwnedContext {
       return error;
     },
     apply: (next) => {
+      Object.assign(byteLimits, next.bytes);
       Object.assign(sessionLimits, next.sessions);
       Object.assign(eventLimits, next.eventStore);
       Object.assign(suspensionLimits, next.suspension);
@@ -315,6 +325,7 @@ export function contextOptionsOf({ limits, sessions }: Config): ReloadableContex
   return {
     parse: { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch },
     queueBytes: limits.queueBytes,
+    bytes: { total: limits.bytes, perPrincipal: limits.bytesPerPrincipal },
     sessions: {
       sessions: limits.sessions,
       sessionsPerPrincipal: limits.sessionsPerPrincipal,

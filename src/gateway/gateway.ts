@@ -316,6 +316,7 @@ function openRouteTable(
       recordings,
       suspendedCalls,
       seals,
+      bytes: context.bytes,
       onStderr: recording?.onStderr,
       credentials: identity,
     },

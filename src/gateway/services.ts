@@ -107,7 +107,13 @@ export function openServices(config: Config, options: ServiceOptions, running: (
       log.error(errorFields(error), "the watchdog of child processes failed");
     },
   });
-  const heldMessages = new HeldMessages({ clock, setTimer, newId, isWorker: worker !== undefined });
+  const heldMessages = new HeldMessages({
+    clock,
+    setTimer,
+    newId,
+    bytes: context.bytes,
+    isWorker: worker !== undefined,
+  });
   const hardMs = (): number => Math.min(...Object.values(running().routes).map(({ timeouts }) => timeouts.hard));
   const recording = openRecording(config.record, {
     clock,

@@ -44,6 +44,11 @@ const table = {
   "mrtr.rounds": ["warn", "/params", "an operation exceeded the maximum number of rounds"],
   "pending.evicted": ["warn", undefined, "an open request was evicted for a newer one at the limit"],
   "pending.high": ["warn", undefined, "four fifths of all slots for open requests are in use"],
+  "bytes.exceeded": [
+    "warn",
+    undefined,
+    "a message was refused, or an answer dropped, because its caller has too many bytes in the gateway",
+  ],
   "event.not-json": ["warn", undefined, "an event, line or body holds no message"],
   "revision.unknown": ["warn", undefined, "a message names a revision that is not known; only its envelope is checked"],
   "revision.mismatch": [

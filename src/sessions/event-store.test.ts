@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { ByteBudget } from "../core/byte-budget.ts";
 import { createEventStore } from "./event-store.ts";
 
 function store(limits: Partial<Parameters<typeof createEventStore>[0]> = {}) {
@@ -67,6 +68,27 @@ describe("event store", () => {
     last.append("d", block(1));
     last.delete();
     expect(events.bytes).toBe(20);
+  });
+
+  it("gives way to messages of the same principal, and to nobody else's", () => {
+    const budget = new ByteBudget({ total: 1e6, perPrincipal: 100_000 });
+    const events = createEventStore({ streamBytes: 1e6, principalBytes: 1e6, totalBytes: 1e6 }, budget);
+    const one = events.open("alice");
+    const other = events.open("bob");
+    for (const id of ["1", "2", "3"]) {
+      one.append(id, block(20_000));
+      other.append(id, block(20_000));
+    }
+    const body = budget.hold("alice");
+    expect(body.resize(40_000)).toBeUndefined();
+    one.append("4", block(20_000));
+    expect([one.has("1"), one.after("1")?.length, one.after("2")?.length]).toEqual([true, 3, 2]);
+    expect(other.after("1")).toHaveLength(2);
+    expect(budget.size).toBe(40_000 + events.bytes);
+    one.delete();
+    other.delete();
+    body.release();
+    expect([budget.size, events.bytes]).toEqual([0, 0]);
   });
 
   it("keeps nothing where the bound is nothing", () => {

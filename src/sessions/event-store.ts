@@ -1,3 +1,5 @@
+import type { ByteBudget, HeldBytes } from "../core/byte-budget.ts";
+
 /** How many bytes of sent events are kept for clients that reconnect. */
 export interface EventStoreLimits {
   readonly streamBytes: number;
@@ -28,9 +30,12 @@ export interface EventStore {
 /** How many ids of dropped events are remembered for a stream, to tell its reader what it has missed. */
 const maxDroppedIds = 1024;
 
-/** Creates an event store. The limits are read on every use, so they may change. */
-export function createEventStore(limits: EventStoreLimits): EventStore {
-  const byPrincipal = new Map<string, { bytes: number; streams: Set<Stream> }>();
+/**
+ * Creates an event store. The limits are read on every use, so they may change. Events give way where their principal
+ * needs the room of the budget.
+ */
+export function createEventStore(limits: EventStoreLimits, budget?: ByteBudget): EventStore {
+  const byPrincipal = new Map<string, { bytes: number; streams: Set<Stream>; held: HeldBytes | undefined }>();
   const all = new Set<Stream>();
   let total = 0;
 
@@ -76,6 +81,8 @@ export function createEventStore(limits: EventStoreLimits): EventStore {
       if (share !== undefined && share.bytes > limits.principalBytes) {
         trim(share.streams, () => share.bytes > limits.principalBytes);
       }
+      if (share?.held?.resize(share.bytes) !== undefined)
+        trim(share.streams, () => share.held?.resize(share.bytes) !== undefined);
       if (total > limits.totalBytes) trim(all, () => total > limits.totalBytes);
     }
 
@@ -115,6 +122,7 @@ export function createEventStore(limits: EventStoreLimits): EventStore {
       }
       all.delete(this);
       const share = byPrincipal.get(this.principal);
+      share?.held?.resize(share.bytes);
       share?.streams.delete(this);
       if (share?.streams.size === 0) byPrincipal.delete(this.principal);
     }
@@ -123,7 +131,7 @@ export function createEventStore(limits: EventStoreLimits): EventStore {
   return {
     open: (principal) => {
       const stream = new Stream(principal);
-      const share = byPrincipal.get(principal) ?? { bytes: 0, streams: new Set() };
+      const share = byPrincipal.get(principal) ?? { bytes: 0, streams: new Set(), held: budget?.hold(principal) };
       byPrincipal.set(principal, share);
       share.streams.add(stream);
       all.add(stream);

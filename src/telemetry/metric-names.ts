@@ -144,6 +144,11 @@ export const metricDefinitions = {
     [],
     "Log lines dropped because standard error could not be written.",
   ),
+  messageBytes: gauge(
+    "headgate_message_bytes",
+    [],
+    "Bytes of clients' messages, unread answers and stored events, as counted for `limits.bytes`.",
+  ),
   eventStoreBytes: gauge("headgate_event_store_bytes", [], "Bytes of events stored for stream resumption."),
   peers: gauge("headgate_peers", [], "Other gateways that are alive and share this one's sessions."),
   peersWithOtherConfig: gauge(

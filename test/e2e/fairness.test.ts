@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
-import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
+import { type FakeUpstream, fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import { type RunningFixture, startFixture, stdioFixture } from "../support/fixture.ts";
 import { toolCall } from "../support/legacy-session.ts";
 import { sentMessage } from "../support/legacy-upstream.ts";
@@ -91,6 +91,9 @@ type At = Awaited<ReturnType<typeof gatewayFor>>;
 
 const madeUp = (index: number): unknown => ({ experimental: { [`made-up-${index}`]: {} } });
 const hold = (key: string) => ({ name: "test_hold", arguments: { key } });
+/** A call that is not answered, with arguments of 100 kB. */
+const heavy = (index: number) => ({ name: "test_hold", arguments: { key: `heavy ${index}`, filler } });
+const filler = "x".repeat(100_000);
 const question = { name: "test_elicitation", arguments: { message: "Sure?" } };
 const inProcess = { server: () => createEverythingServer() };
 const childOf = (era: "legacy" | "modern") => {
@@ -105,13 +108,20 @@ async function flood(at: At, count: number, allowed: number, send: (index: numbe
 }
 
 let legacyServer: RunningFixture;
+/** Answers with 9 MB, more than the system holds for a connection. */
+let largeServer: FakeUpstream;
 
 beforeAll(async () => {
   legacyServer = await startFixture({ era: "legacy" });
+  const content = [{ type: "text", text: "x".repeat(9_000_000) }];
+  largeServer = await fakeUpstream((call) => {
+    call.reply({ jsonrpc: "2.0", id: 1, result: { resultType: "complete", content } });
+  });
 });
 
 afterAll(async () => {
   await legacyServer[Symbol.asyncDispose]();
+  await largeServer[Symbol.asyncDispose]();
 });
 
 interface Resource {
@@ -139,6 +149,50 @@ const resources: Readonly<Record<string, Resource>> = {
         return at.send("ann", "/mcp", { method: "POST", headers: postHeaders, body, duplex: "half" });
       }),
     use: list,
+  },
+  "bytes of bodies that are being received": {
+    config: () => ({ upstream: inProcess, limits: { bytes: 1_000_000 } }),
+    exhaust: (at) =>
+      flood(at, 50, 5, () => {
+        const part = new Uint8Array(100_000).fill(0x20);
+        const body = new ReadableStream({ start: (controller) => controller.enqueue(part) });
+        return at.send("ann", "/mcp", { method: "POST", headers: postHeaders, body, duplex: "half" });
+      }),
+    use: (at) => at.modern("bob", "tools/call", {}, { name: "test_simple_text", arguments: { filler } }),
+  },
+  "bytes of requests without an answer": {
+    config: () => ({ upstream: inProcess, limits: { bytes: 1_000_000 } }),
+    exhaust: (at) => flood(at, 50, 5, (index) => at.modern("ann", "tools/call", {}, heavy(index))),
+    use: (at) => at.modern("bob", "tools/call", {}, { name: "test_simple_text", arguments: { filler } }),
+  },
+  "bytes of messages by HTTP+SSE": {
+    config: () => ({ upstream: inProcess, limits: { bytes: 1_000_000 } }),
+    exhaust: async (at) => {
+      const stream = await at.send("ann", "/sse", { headers: { accept: "text/event-stream" } });
+      const events = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+      let told = "";
+      while (!told.includes("\n\n")) told += (await events?.read())?.value ?? "";
+      const path = /data: (?<path>\S+)/u.exec(told)?.groups?.["path"] ?? "";
+      const post = (message: unknown) =>
+        at.send("ann", path, { method: "POST", headers: postHeaders, body: JSON.stringify(message) });
+      await post(hello);
+      await flood(at, 50, 5, (index) => post(toolCall(index, "test_hold", heavy(index))));
+    },
+    use: (at) => at.modern("bob", "tools/call", {}, { name: "test_simple_text", arguments: { filler } }),
+  },
+  "bytes of answers that are not read": {
+    config: () => ({ upstream: { url: largeServer.url, era: "modern" }, limits: { bytes: 80_000_000 } }),
+    exhaust: async (at) => {
+      // Those that fit are never read. Errors are, because they are small.
+      for (let index = 0; index < 20; index++)
+        await at.modern("ann", "tools/call", {}, { name: "large", arguments: {} });
+      await eventually(() => expect(at.refused()).toBeGreaterThanOrEqual(16));
+    },
+    use: async (at) => {
+      const response = await at.modern("bob", "tools/call", {}, { name: "large", arguments: {} });
+      expect((await response.text()).length).toBeGreaterThanOrEqual(9_000_000);
+      return response;
+    },
   },
   "open requests of a route": {
     config: () => ({ upstream: inProcess, limits: { pending: 40 } }),

@@ -12,6 +12,7 @@ export function createTestContext(): GatewayContext {
     onRefused: () => {},
     parse: defaultLimits,
     queueBytes: 1000,
+    bytes: { total: 1e9, perPrincipal: 1e9 },
     sessions: { sessions: 10, sessionsPerPrincipal: 10, idleMs: 1e6, ageMs: 1e6 },
     eventStore: { streamBytes: 1000, principalBytes: 1000, totalBytes: 1000 },
     suspension: { suspended: 1, suspendedPerPrincipal: 1 },

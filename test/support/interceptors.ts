@@ -5,7 +5,7 @@ import {
   type InterceptorEvent,
   type InterceptorOptions,
 } from "../../src/core/interceptors/interceptor.ts";
-import { HeldMessages } from "../../src/core/interceptors/held-messages.ts";
+import { HeldMessages, type HeldMessagesOptions } from "../../src/core/interceptors/held-messages.ts";
 import { type Handler, noReply, type Reply } from "../../src/core/pipeline.ts";
 import { resultMessage } from "../../src/core/reply.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
@@ -28,7 +28,7 @@ export const echo: Handler = async ({ message }): Promise<Reply> =>
 export function createBench(
   interceptors: readonly InterceptorOptions[],
   peer: Handler = echo,
-  maxHeld?: number,
+  options: Partial<Pick<HeldMessagesOptions, "maxHeld" | "bytes">> = {},
 ): Bench {
   const time = createFakeTime();
   const { clock, setTimer } = time;
@@ -36,7 +36,7 @@ export function createBench(
   const events: InterceptorEvent[] = [];
   let count = 0;
   const newId = (): string => `held-${++count}`;
-  const board = new HeldMessages({ clock, setTimer, newId, ...(maxHeld === undefined ? {} : { maxHeld }) });
+  const board = new HeldMessages({ clock, setTimer, newId, ...options });
   const onEvent = (event: InterceptorEvent): void => void events.push(event);
   const compose = composeInterceptors(interceptors.map(defineInterceptor), {
     clock,

@@ -1,4 +1,5 @@
 import { createModernToLegacyLink, type ModernToLegacyLimits } from "../../src/bridge/modern-to-legacy/link.ts";
+import type { ByteBudget } from "../../src/core/byte-budget.ts";
 import {
   createSuspendedCalls,
   type SuspendedCalls,
@@ -204,6 +205,7 @@ export function createTestSuspendedCalls(
   time: FakeTime,
   limits: Partial<SuspensionLimits> = {},
   instance = "one",
+  bytes?: ByteBudget,
 ): SuspendedCalls {
   let ids = 0;
   return createSuspendedCalls({
@@ -211,6 +213,7 @@ export function createTestSuspendedCalls(
     setTimer: time.setTimer,
     newId: () => `suspended-${ids++}`,
     instance,
+    ...(bytes === undefined ? {} : { bytes }),
     seal: createSeals([Buffer.alloc(32, 7)]).requestState,
     limits: {
       suspended: 10,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { ByteBudget } from "../../core/byte-budget.ts";
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import {
@@ -296,6 +297,25 @@ describe("a suspended call", () => {
 });
 
 describe("the limits of suspended calls", () => {
+  it("count the bytes that they keep", async () => {
+    const bytes = new ByteBudget({ total: 1e6, perPrincipal: 50_000 });
+    const bridge = createBridge({}, {}, (time) => createTestSuspendedCalls(time, {}, "one", bytes));
+    const large = { ...call, arguments: { pad: "x".repeat(30_000) } };
+    const ask = async (): Promise<Asked> => {
+      const asked = bridge.ask("tools/call", large, { capabilities });
+      await settled();
+      elicit(serverOf(bridge), "q", "Sure?");
+      await bridge.time.advance(5);
+      return asked;
+    };
+    await roundOf(await ask());
+    expect(bytes.size).toBeGreaterThan(30_000);
+    await expect((await ask()).reply).rejects.toMatchObject({ code: "rate_limited" });
+    await bridge.time.advance(600_000);
+    expect(bytes.size).toBe(0);
+    await roundOf(await ask());
+  });
+
   it("reject a call when its principal or all together have too many", async () => {
     const bridge = createBridge({}, { suspension: { suspendedPerPrincipal: 1, suspended: 2 } });
     const ask = async (principal: string): Promise<Asked> => {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 
+import type { ByteBudget, HeldBytes } from "../../core/byte-budget.ts";
 import { type Clock, type Exchange, limitKeyOf, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
@@ -41,6 +42,8 @@ export interface SuspendedCallsDeps {
   /** Seals every `requestState`. */
   readonly seal: Seal;
   readonly limits?: SuspensionLimits;
+  /** Counts the requests that suspended calls keep. */
+  readonly bytes?: ByteBudget;
 }
 
 /** The calls of modern clients that wait while a legacy server asks for input; one for all routes of a process. */
@@ -67,12 +70,13 @@ interface Suspension {
   readonly call: BridgedCall;
   /** Whose call it is, for the limit. */
   readonly caller: string;
+  readonly held: HeldBytes | undefined;
   readonly expiresAt: number;
 }
 
 /** Makes an empty set of suspended calls. */
 export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
-  const { clock, setTimer, newId, instance, seal, limits = defaultSuspensionLimits } = deps;
+  const { clock, setTimer, newId, instance, seal, limits = defaultSuspensionLimits, bytes } = deps;
   /** In the order in which they expire. */
   const byId = new Map<string, Suspension>();
   const byCall = new Map<BridgedCall, Suspension>();
@@ -86,8 +90,15 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     const caller = limitKeyOf(principal);
     if (byId.size >= limits.suspended || !callers.add(caller, limits.suspendedPerPrincipal))
       return new GatewayError("overloaded", "too many calls wait for input; answer some of them first");
+    const held = bytes?.hold(caller);
+    const refusal = held?.resize(original.bytes.length);
+    if (refusal !== undefined) {
+      callers.remove(caller);
+      return refusal;
+    }
     // A new id for every round, so that each state is good for one retry.
-    const suspension: Suspension = { id: newId(), call, caller, expiresAt: clock.now() + limits.suspendedMs };
+    const expiresAt = clock.now() + limits.suspendedMs;
+    const suspension: Suspension = { id: newId(), call, caller, held, expiresAt };
     byId.set(suspension.id, suspension);
     byCall.set(call, suspension);
     scheduleExpiry();
@@ -107,6 +118,7 @@ export function createSuspendedCalls(deps: SuspendedCallsDeps): SuspendedCalls {
     if (suspension === undefined) return;
     byCall.delete(call);
     byId.delete(suspension.id);
+    suspension.held?.release();
     callers.remove(suspension.caller);
     if (byId.size > 0) return;
     stopExpiry?.();

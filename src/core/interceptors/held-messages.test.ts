@@ -6,7 +6,10 @@ import { type Bench, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { Cancellation } from "../cancellation.ts";
-import { noReply } from "../pipeline.ts";
+import { ByteBudget } from "../byte-budget.ts";
+import { type Handler, noReply } from "../pipeline.ts";
+import { resultMessage } from "../reply.ts";
+import { idFrom } from "../../protocol/message.ts";
 import { pause, type PauseOptions } from "./action.ts";
 import type { InterceptorOptions } from "./interceptor.ts";
 
@@ -15,10 +18,11 @@ const call = requestOf("tools/call", { name: "pay", arguments: { sum: 100 } }, "
 function createHolding(
   facts: Partial<PauseOptions> = {},
   options: Partial<InterceptorOptions> = {},
-  maxHeld?: number,
+  limits: Parameters<typeof createBench>[2] = {},
+  peer?: Handler,
 ): Bench {
   const onMessage: InterceptorOptions["onMessage"] = () => pause({ timeoutMs: 60_000, ...facts });
-  return createBench([{ name: "approve", phase: "request", onMessage, ...options }], undefined, maxHeld);
+  return createBench([{ name: "approve", phase: "request", onMessage, ...options }], peer, limits);
 }
 
 describe("a paused message", () => {
@@ -175,7 +179,7 @@ describe("the pause board", () => {
     exchangeWith(requestOf("ping", undefined, id), { principal: principalNamed(principal) });
 
   it("[SC-064] holds only so many, and refuses the rest with their ids", async () => {
-    const { handle, board } = createHolding({ onTimeout: "continue" }, {}, 2);
+    const { handle, board } = createHolding({ onTimeout: "continue" }, {}, { maxHeld: 2 });
     const held = ["ann", "bob"].map((name, id) => handle(callOf(name, id)));
     const refused = await handle(exchangeWith(call));
     expect(valueOf(refused.message)).toMatchObject({
@@ -192,8 +196,25 @@ describe("the pause board", () => {
     await Promise.all([...held, next]);
   });
 
+  it("holds no more bytes of answers than their caller may have; requests are counted by the pipeline", async () => {
+    const bytes = new ByteBudget({ total: 1e6, perPrincipal: 50_000 });
+    const answer: Handler = async ({ message: { id } }) => ({
+      message: resultMessage(id ?? idFrom(0), JSON.stringify({ pad: "x".repeat(30_000) })),
+    });
+    const { handle, board } = createHolding({ onTimeout: "continue" }, { phase: "response" }, { bytes }, answer);
+    const held = handle(callOf("ann", 1));
+    await settled();
+    expect(bytes.size).toBeGreaterThan(30_000);
+    expect(valueOf((await handle(callOf("ann", 2))).message)).toMatchObject({
+      error: { data: { code: "rate_limited", executed: true } },
+    });
+    board.resume("held-1");
+    await held;
+    expect(bytes.size).toBe(0);
+  });
+
   it("holds half of them for one caller, however many that sends, and more when one is released", async () => {
-    const { handle, board } = createHolding({ onTimeout: "continue" }, {}, 4);
+    const { handle, board } = createHolding({ onTimeout: "continue" }, {}, { maxHeld: 4 });
     const held = [1, 2].map((id) => handle(callOf("ann", id)));
     const refused = await handle(callOf("ann", 3));
     expect(valueOf(refused.message)).toMatchObject({

@@ -1,4 +1,6 @@
 import type { ErrorCode } from "../../errors.ts";
+import { messageBytes } from "../../protocol/message.ts";
+import type { ByteBudget } from "../byte-budget.ts";
 import { KeyedCounter } from "../../lib/keyed-counter.ts";
 import { type Clock, type Exchange, limitKeyOf, type SetTimer } from "../exchange.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -15,6 +17,8 @@ export interface HeldMessagesOptions {
    * caller can use up the places of others. Further ones are refused as `overloaded`.
    */
   readonly maxHeld?: number;
+  /** Bounds what callers have held; their requests are counted by the pipeline, so this counts answers alone. */
+  readonly bytes?: ByteBudget;
   /** Whether this is one of several workers: its messages could not be reached for a decision, so it holds none. */
   readonly isWorker?: boolean;
 }
@@ -166,14 +170,23 @@ export class HeldMessages {
     if (this.#entries.size >= this.#maxHeld) return full;
     const caller = limitKeyOf(holding.exchange.principal);
     if (!this.#callers.add(caller, Math.max(1, Math.floor(this.#maxHeld / 2)))) return fullForCaller;
-    const { clock, setTimer, newId } = this.#options;
+    const { clock, setTimer, newId, bytes } = this.#options;
+    const memory = holding.phase === "response" ? bytes?.hold(caller) : undefined;
+    const refusal = memory?.resize(messageBytes(holding.message).length);
+    if (refusal !== undefined) {
+      this.#callers.remove(caller);
+      return { type: "block", error: refusal.code, reason: refusal.message };
+    }
     const { change, timeoutMs, ...facts } = holding;
     const id = newId();
     const since = clock.wall();
     const { promise, resolve } = Promise.withResolvers<Release>();
     const release = (outcome: Release): void => {
       // Removed immediately, so that a second decision fails because the message is no longer held.
-      if (this.#entries.delete(id)) this.#callers.remove(caller);
+      if (this.#entries.delete(id)) {
+        this.#callers.remove(caller);
+        memory?.release();
+      }
       resolve(outcome);
       this.#tell({ type: "released", id, as: outcome.type });
     };

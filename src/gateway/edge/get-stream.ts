@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
+import type { HeldBytes } from "../../core/byte-budget.ts";
 import { errorMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
 import { decodeLabel } from "../../protocol/ids/label.ts";
@@ -20,6 +21,8 @@ export interface GetRequest {
   readonly response: ServerResponse;
   readonly route: Route;
   readonly header: (name: string) => string | undefined;
+  /** Something new that the caller holds. */
+  hold(): HeldBytes;
   /** Why there is no session. */
   sessionError(): GatewayError;
 }
@@ -64,7 +67,7 @@ export function openStream(http: GetRequest, gateway: GatewayContext, session: S
     session.running--;
     session.touch(clock.now());
   });
-  const connection = new SseResponse(response, route.streamOptions);
+  const connection = new SseResponse(response, route.streamOptions, {}, http.hold());
   // The client can come back with newer credentials without missing events; requests of the session renew them too.
   const stop = onExpiry(
     () => session.principal,

@@ -28,6 +28,7 @@ const server = createServer((_request, response) => {
   respond({
     response,
     streamOptions: { queueBytes: 100_000, keepAlive },
+    hold: () => context.bytes.hold("ann"),
     setChallenge: ({ error }) => response.setHeader("www-authenticate", `Bearer error="${error}"`),
   });
 });
@@ -161,7 +162,12 @@ describe("the reply in a legacy session", () => {
 
   it("keeps the answer of a client that left before anything streamed, for its return", () => {
     const gone = { destroyed: true, headersSent: false } as ServerResponse;
-    const target = { response: gone, streamOptions: { queueBytes: 1, keepAlive }, setChallenge: () => {} };
+    const target = {
+      response: gone,
+      streamOptions: { queueBytes: 1, keepAlive },
+      hold: () => context.bytes.hold("ann"),
+      setChallenge: () => {},
+    };
     const { reply, streams } = legacyReply(target);
     const stored: unknown[] = [];
     const open = streams.open.bind(streams);

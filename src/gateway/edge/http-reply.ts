@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
 
 import type { TraceHeaders, TransportContext } from "../../core/exchange.ts";
+import { countedFrom, type HeldBytes } from "../../core/byte-budget.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { rejectionReply } from "../../core/reply.ts";
 import type { GatewayError } from "../../errors.ts";
@@ -21,6 +22,8 @@ import type { BatchReply, ClientReply } from "./conversation.ts";
 export interface HttpReplyTarget {
   readonly response: ServerResponse;
   readonly streamOptions: SseResponseOptions;
+  /** Something new that the caller holds. */
+  hold(): HeldBytes;
   /** Sets `WWW-Authenticate`. */
   setChallenge(challenge: Challenge): void;
 }
@@ -62,7 +65,7 @@ export class ModernReply implements ClientReply {
 
   #open(): SseResponse {
     const { response, streamOptions } = this.#target;
-    return (this.#stream ??= new SseResponse(response, streamOptions));
+    return (this.#stream ??= new SseResponse(response, streamOptions, noHeaders, this.#target.hold()));
   }
 }
 
@@ -121,7 +124,7 @@ export class LegacyReply implements ClientReply {
       const { request } = this.#options;
       this.#stream = this.#options.streams().open(request === undefined ? [] : [request]);
       if (!response.headersSent && !response.destroyed)
-        this.#stream.attach(new SseResponse(response, streamOptions, this.#headers()));
+        this.#stream.attach(new SseResponse(response, streamOptions, this.#headers(), this.#target.hold()));
       if (this.#isPrimed()) this.#stream.prime();
     }
     return this.#stream;
@@ -175,14 +178,18 @@ export class HttpBatchReply implements BatchReply {
       true,
     );
     if (body === undefined) writeJson(response, 202, undefined);
-    else if (!response.destroyed) writeBody(response, 200, body, noHeaders);
+    else if (!response.destroyed) {
+      holdUntilRead(this.#target, body.length);
+      writeBody(response, 200, body, noHeaders);
+    }
   }
 
   #open(): SessionStream {
     if (this.#stream === undefined) {
       const { response, streamOptions } = this.#target;
       this.#stream = this.#openStream();
-      if (!response.destroyed) this.#stream.attach(new SseResponse(response, streamOptions));
+      if (!response.destroyed)
+        this.#stream.attach(new SseResponse(response, streamOptions, noHeaders, this.#target.hold()));
       for (const { answer, label } of this.#answers) void this.#stream.write(answer, label);
     }
     return this.#stream;
@@ -191,10 +198,21 @@ export class HttpBatchReply implements BatchReply {
 
 const noHeaders: Readonly<Record<string, string>> = {};
 
+/** Counts an answer until its client has read it. Whether there is room for it was asked before. */
+function holdUntilRead(target: HttpReplyTarget, bytes: number): void {
+  if (bytes < countedFrom) return;
+  const held = target.hold();
+  held.resize(bytes);
+  target.response.on("close", () => {
+    held.release();
+  });
+}
+
 function writeReply(target: HttpReplyTarget, era: Era, reply: Reply, headers: Readonly<Record<string, string>>): void {
   const { message, challenge, retryAfter } = reply;
   if (challenge !== undefined) target.setChallenge(challenge);
   const all = retryAfter === undefined ? headers : { ...headers, "retry-after": String(retryAfter) };
+  if (message !== undefined) holdUntilRead(target, messageBytes(message).length);
   writeJson(target.response, replyStatus(era, reply), message, all);
 }
 

@@ -68,6 +68,7 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         newId: () => `${gateway.cluster?.node ?? ""}${randomBytes(24).toString("base64url")}`,
         setTimer: gateway.setTimer,
         principalOf,
+        hold: (request) => gateway.bytes.hold(limitKeyOf(principalOf(request))),
         accept: (channel, request) => {
           const first = principalOf(request);
           const overload = connections.enter(limitKeyOf(first));
@@ -172,13 +173,16 @@ async function handedOver(gateway: GatewayContext, handed: SseRequest, peerOf: P
   const { request, response, route, caller } = handed;
   const { cluster } = gateway;
   if (cluster === undefined || caller.forwarded !== undefined) return false;
+  const held = gateway.bytes.hold(limitKeyOf(caller.principal));
   try {
     const peer = await peerOf(cluster, handed);
     if (peer === undefined) return false;
-    const body = request.method === "POST" ? await readBody(request, gateway.limits.parse.maxBytes) : undefined;
+    const body = request.method === "POST" ? await readBody(request, gateway.limits.parse.maxBytes, held) : undefined;
     if ((await handTo(gateway, cluster, peer, { ...handed, body })) !== "answered") throw peerGone();
   } catch (error) {
     refuseRequest(gateway, route.name, response, error instanceof GatewayError ? error : peerGone());
+  } finally {
+    held.release();
   }
   return true;
 }

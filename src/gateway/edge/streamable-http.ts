@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
+import type { HeldBytes } from "../../core/byte-budget.ts";
+import { type Exchange, limitKeyOf, type Principal, type TransportContext } from "../../core/exchange.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf } from "../../core/reply.ts";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
@@ -92,6 +93,10 @@ function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
     refuseHttp(gateway, http.route, http.response, "unsupported_media_type", problem);
     return;
   }
+  const held = http.hold();
+  const release = (): void => {
+    held.release();
+  };
   readBodyWithCallbacks(
     http.request,
     gateway.limits.parse.maxBytes,
@@ -103,16 +108,22 @@ function receivePost(http: HttpRequestContext, gateway: GatewayContext): void {
           isHere === true
             ? receive(gateway, http, body)
             : isHere.then((served) => (served ? receive(gateway, http, body) : undefined));
-        received?.catch((error: unknown) => {
-          http.failed(error);
-        });
+        if (received === undefined) release();
+        else
+          received
+            .catch((error: unknown) => {
+              http.failed(error);
+            })
+            .finally(release);
       } catch (error) {
+        release();
         http.failed(error);
       }
     },
     (error) => {
       http.failed(error);
     },
+    held,
   );
 }
 
@@ -169,6 +180,10 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
 
   get session(): Session | undefined {
     return this.#session;
+  }
+
+  hold(): HeldBytes {
+    return this.#gateway.bytes.hold(limitKeyOf(this.principal));
   }
 
   /**

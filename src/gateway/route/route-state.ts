@@ -27,6 +27,7 @@ import {
   joinWireObservers,
   type WireObserver,
 } from "../wiring/wire-observer.ts";
+import { createByteGuard } from "./guards/byte-guard.ts";
 import { createExchangeLog } from "./guards/exchange-log.ts";
 import { createRateLimit } from "./guards/limits.ts";
 import type { ListChanges } from "./guards/list-changes.ts";
@@ -199,6 +200,7 @@ export function routeDepsOf(
       validation.answers,
       ...(rateLimit === undefined ? [] : [rateLimit]),
       concurrencyGuard,
+      createByteGuard(context.bytes, observer),
       createMessageKinds(observer),
       createListenBounds(),
       taskOwners,

@@ -28,6 +28,7 @@ export interface HttpUpstreamDeps {
   readonly newId: () => string;
   readonly onStream: StreamCounter;
   readonly credentials: HttpEndpoint["credentials"];
+  readonly bytes: HttpEndpoint["bytes"];
 }
 
 /** An HTTP upstream and its connections. */
@@ -53,6 +54,7 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       quickMs: deps.quickMs,
       newId: deps.newId,
       onStreamCount: deps.onStream,
+      bytes: deps.bytes,
     },
     close: () => dispatcher.destroy(),
   };

@@ -5,6 +5,7 @@ import { createLegacyToModernLink } from "../../bridge/legacy-to-modern/link.ts"
 import { createModernToLegacyLink } from "../../bridge/modern-to-legacy/link.ts";
 import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-calls.ts";
 import type { FederationConfig, MemberConfig, RouteConfig } from "../../config/config.ts";
+import type { ByteBudget } from "../../core/byte-budget.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
 import type { OwnRequestObserver } from "../../federation/member-requests.ts";
@@ -98,6 +99,8 @@ export interface UpstreamDeps {
   readonly suspendedCalls: SuspendedCalls;
   /** Seals what clients carry and must not change. */
   readonly seals: Seals;
+  /** Bounds the bytes of all that callers have in the gateway. */
+  readonly bytes?: ByteBudget | undefined;
   /** Called with each line that a child writes to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   readonly credentials: CredentialDeps;
@@ -224,6 +227,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     limits: deps.limits,
     setTimer: deps.setTimer,
     newId: deps.newId,
+    bytes: deps.bytes,
     credentials: config.credentials === undefined ? undefined : openCredentials(config.credentials, deps.credentials),
     onStream: (change) => {
       streams.inc(change);

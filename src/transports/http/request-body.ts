@@ -1,21 +1,26 @@
 import type { IncomingMessage } from "node:http";
+import type { HeldBytes } from "../../core/byte-budget.ts";
 import { GatewayError } from "../../errors.ts";
 import { nodeHttp } from "../../lib/lazy-modules.ts";
 import { notePart } from "../large-parts.ts";
 
 const empty = Buffer.alloc(0);
 
-/** Reads a request's whole body; rejects as soon as it exceeds the limit. */
-export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => readBodyWithCallbacks(request, maxBytes, resolve, reject));
+/** Reads a request's whole body; rejects as soon as it exceeds the limit, or what its sender may hold. It is held until released. */
+export function readBody(request: IncomingMessage, maxBytes: number, held?: HeldBytes): Promise<Buffer> {
+  return new Promise((resolve, reject) => readBodyWithCallbacks(request, maxBytes, resolve, reject, held));
 }
 
-/** Reads a request's whole body and calls one of the two functions, once. */
+/**
+ * Reads a request's whole body and calls one of the two functions, once. What arrives is `held`; if it arrives whole, its
+ * receiver releases that when it no longer needs it.
+ */
 export function readBodyWithCallbacks(
   request: IncomingMessage,
   maxBytes: number,
   done: (body: Buffer) => void,
   failed: (error: GatewayError) => void,
+  held?: HeldBytes,
 ): void {
   const announced = Number(request.headers["content-length"] ?? 0);
   if (announced > maxBytes) {
@@ -24,7 +29,7 @@ export function readBodyWithCallbacks(
     failed(tooLarge(announced, maxBytes));
     return;
   }
-  const body = new BodyCollector(maxBytes, done, failed);
+  const body = new BodyCollector(maxBytes, done, failed, held);
   if (request instanceof SyncBodyRequest && request.deliverTo(body)) return;
   request.on("data", (chunk: Buffer) => body.onChunk(chunk));
   request.on("end", () => body.onEnd());
@@ -45,21 +50,33 @@ class BodyCollector {
   readonly #maxBytes: number;
   readonly #done: (body: Buffer) => void;
   readonly #failed: (error: GatewayError) => void;
+  readonly #held: HeldBytes | undefined;
   readonly #chunks: Buffer[] = [];
   #size = 0;
   #isOver = false;
 
-  constructor(maxBytes: number, done: (body: Buffer) => void, failed: (error: GatewayError) => void) {
+  constructor(
+    maxBytes: number,
+    done: (body: Buffer) => void,
+    failed: (error: GatewayError) => void,
+    held: HeldBytes | undefined,
+  ) {
     this.#maxBytes = maxBytes;
     this.#done = done;
     this.#failed = failed;
+    this.#held = held;
   }
 
   onChunk(bytes: Buffer): void {
     this.#size += bytes.length;
     if (this.#isOver) return;
-    if (this.#size > this.#maxBytes) this.#fail(tooLarge(this.#size, this.#maxBytes));
-    else this.#chunks.push(bytes);
+    if (this.#size > this.#maxBytes) {
+      this.#fail(tooLarge(this.#size, this.#maxBytes));
+      return;
+    }
+    const refusal = this.#held?.resize(this.#size);
+    if (refusal === undefined) this.#chunks.push(bytes);
+    else this.#fail(refusal);
   }
 
   onEnd(): void {
@@ -80,6 +97,7 @@ class BodyCollector {
   #fail(error: GatewayError): void {
     this.#isOver = true;
     this.#chunks.length = 0;
+    this.#held?.release();
     this.#failed(error);
   }
 }

@@ -1,10 +1,11 @@
 import type { ServerResponse } from "node:http";
 
+import type { HeldBytes } from "../../core/byte-budget.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 
 /** How an event stream to a client is written. */
 export interface SseResponseOptions {
-  /** A client with more unread bytes than this is disconnected. */
+  /** A client with more unread bytes than this on one stream is disconnected. */
   readonly queueBytes: number;
   readonly keepAlive: KeepAlive;
   readonly onOpen?: () => void;
@@ -26,12 +27,20 @@ const streamHeaders = {
 export class SseResponse {
   readonly #response: ServerResponse;
   readonly #options: SseResponseOptions;
+  readonly #held: HeldBytes | undefined;
   #drained: Promise<void> | undefined;
   #isQuiet = true;
 
-  constructor(response: ServerResponse, options: SseResponseOptions, headers: Readonly<Record<string, string>> = {}) {
+  /** What the client has not read is `held`. */
+  constructor(
+    response: ServerResponse,
+    options: SseResponseOptions,
+    headers: Readonly<Record<string, string>> = {},
+    held?: HeldBytes,
+  ) {
     this.#response = response;
     this.#options = options;
+    this.#held = held;
     response.writeHead(200, { ...streamHeaders, ...headers });
     // Clients must see that the stream is open before its first event.
     response.flushHeaders();
@@ -39,6 +48,7 @@ export class SseResponse {
     options.onOpen?.();
     response.on("close", () => {
       options.keepAlive.delete(this);
+      held?.release();
       options.onClose?.();
     });
   }
@@ -53,7 +63,8 @@ export class SseResponse {
     if (!this.isOpen) return undefined;
     this.#isQuiet = false;
     if (response.write(block)) return undefined;
-    if (response.writableLength > this.#options.queueBytes + block.length) {
+    const unread = response.writableLength;
+    if (unread > this.#options.queueBytes + block.length || this.#held?.resize(unread) !== undefined) {
       // Waiting would hold up other clients of the same source, and buffering would exhaust memory.
       this.#options.onEvicted?.();
       response.destroy();
@@ -64,6 +75,8 @@ export class SseResponse {
         response.off("drain", done);
         response.off("close", done);
         this.#drained = undefined;
+        // All has been handed to the system.
+        this.#held?.release();
         resolve();
       };
       response.on("drain", done);

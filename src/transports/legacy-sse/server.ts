@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
+import type { HeldBytes } from "../../core/byte-budget.ts";
 import type { Principal, SetTimer } from "../../core/exchange.ts";
 import { rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
@@ -19,6 +20,8 @@ export interface SseServerOptions {
   readonly newId: () => string;
   readonly setTimer: SetTimer;
   readonly principalOf: (request: IncomingMessage) => Principal;
+  /** Something new that the sender of a request holds: a body, or what it has not read. */
+  readonly hold?: (request: IncomingMessage) => HeldBytes;
   /**
    * Accepts a new client and returns the handlers of its channel, or throws a GatewayError to refuse it, such as
    * `overloaded`. The channel carries messages once this has returned. An error thrown by `message` answers the POST.
@@ -74,6 +77,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
       // Not the session id, which is a secret: the incarnation appears in logs.
       incarnation: newId(),
       stream: options.stream,
+      held: options.hold?.(request),
       setTimer,
       onEnd: () => sessions.delete(id),
     });
@@ -104,7 +108,10 @@ export function createSseServer(options: SseServerOptions): SseServer {
       return typeof value === "string" ? value : value?.join(", ");
     });
     if (problem !== undefined) throw new GatewayError("unsupported_media_type", problem);
-    const body = await readBody(request, maxBytes());
+    const held = options.hold?.(request);
+    const body = await readBody(request, maxBytes(), held);
+    // From here on it is counted as a message.
+    held?.release();
     if (channel.isOver) throw unknownSession();
     options.checkBody?.(request, body);
     options.renew?.(channel, request);
@@ -161,6 +168,7 @@ function unknownSession(): GatewayError {
 export interface SseClientChannelOptions {
   readonly incarnation: string;
   readonly stream: SseResponseOptions;
+  readonly held: HeldBytes | undefined;
   readonly setTimer: SetTimer;
   /** Called once when the channel ends, before `events.closed`. */
   readonly onEnd: () => void;
@@ -217,7 +225,7 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
         receiver.closed(over);
         return;
       }
-      stream = new SseResponse(response, options.stream);
+      stream = new SseResponse(response, options.stream, {}, options.held);
       const first = encodeSseEvent({ event: "endpoint", data: endpoint });
       if (first.ok) void stream.write(first.bytes);
     },

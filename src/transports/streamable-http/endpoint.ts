@@ -1,3 +1,4 @@
+import type { ByteBudget } from "../../core/byte-budget.ts";
 import type { CredentialHeaders, CredentialProvider, Exchange, Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
@@ -25,6 +26,8 @@ export interface HttpEndpoint {
   readonly quickMs: number;
   readonly newId: () => string;
   readonly onStreamCount?: StreamCounter | undefined;
+  /** Counts what has arrived of answers, for the callers that asked. */
+  readonly bytes?: ByteBudget | undefined;
 }
 
 /** What a link has agreed with its upstream. */

@@ -311,9 +311,9 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     this.#exchange.cancellation.follow(this);
     if (this.#isSettled) return;
     const { endpoint, posts } = this.#link;
-    const { origin, path, dispatcher, limits, onStreamCount, setTimer, quickMs } = endpoint;
-    this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount);
+    const { origin, path, dispatcher, limits, onStreamCount, setTimer, quickMs, bytes } = endpoint;
     const { message, principal } = this.#exchange;
+    this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount, bytes?.hold(limitKeyOf(principal)));
     const isRequest = message.kind === "request";
     if (!isRequest) this.#link.unaccepted.enter();
     posts.add(this);

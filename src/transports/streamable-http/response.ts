@@ -1,5 +1,6 @@
 import type { Dispatcher } from "undici";
 
+import type { HeldBytes } from "../../core/byte-budget.ts";
 import { GatewayError } from "../../errors.ts";
 import { thrownCode } from "../../lib/thrown-message.ts";
 import { notePart } from "../large-parts.ts";
@@ -43,6 +44,7 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
   place: ConnectionPlace | undefined = undefined;
   readonly #handler: ResponseHandler;
   readonly #onStreamCount: StreamCounter | undefined;
+  readonly #held: HeldBytes | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: GatewayError | undefined;
   #status = 0;
@@ -55,7 +57,9 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
   #isFinished = false;
   #isDone = false;
 
-  constructor(handler: ResponseHandler, maxBytes: number, onStreamCount?: StreamCounter) {
+  /** What has arrived of a body is `held` until its end. */
+  constructor(handler: ResponseHandler, maxBytes: number, onStreamCount?: StreamCounter, held?: HeldBytes) {
+    this.#held = held;
     this.#handler = handler;
     this.maxEventBytes = maxBytes;
     this.#onStreamCount = onStreamCount;
@@ -133,6 +137,11 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
       );
       return;
     }
+    const refusal = this.#held?.resize(this.#size);
+    if (refusal !== undefined) {
+      this.abort(refusal);
+      return;
+    }
     (this.#chunks ??= []).push(chunk);
   }
 
@@ -182,6 +191,7 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
     const body = this.#decoder === undefined ? joined(this.#chunks) : undefined;
     this.#chunks = undefined;
     if (body !== undefined) notePart(body.length);
+    this.#held?.release();
     this.#handler.onEnd(this.#status, this.#headers, body);
   }
 
@@ -189,6 +199,8 @@ export class ResponseReader implements UpstreamResponseHandler, SseDecoderOption
     if (this.#isDone) return;
     this.#isDone = true;
     if (this.#decoder !== undefined) this.#onStreamCount?.(-1);
+    this.#chunks = undefined;
+    this.#held?.release();
     this.#handler.onError(error);
   }
 }

@@ -35,7 +35,12 @@ describe("a release", () => {
       ".env",
       "bin/key.pem",
       "examples/kong/headgate.tgz",
+      "examples/deploy/gateway/headgate-keys",
+      "examples/deploy/gateway/headgate-peers",
+      "examples/deploy/gateway/.env",
     ];
-    expect(foreignFiles([...strangers, "dist/index.js", "README.md", "dist/testing.js"])).toEqual(strangers);
+    expect(
+      foreignFiles([...strangers, "dist/index.js", "examples/kong/.dockerignore", "README.md", "dist/testing.js"]),
+    ).toEqual(strangers);
   });
 });

@@ -39,6 +39,8 @@ export function releaseProblems({ version, lock, changelog, changes, tags }: Rel
 /** Files of a tarball that users must not get: sources, tests, and what may hold secrets. */
 export function foreignFiles(paths: readonly string[]): readonly string[] {
   return paths.filter((path) =>
-    /^(?:src|test|bench|requirements)\/|(?:^|\/)\.|\.test\.|\.pem$|\.tgz$|\.sqlite$/u.test(path),
+    /^(?:src|test|bench|requirements)\/|(?:^|\/)\.(?!dockerignore$)|\.test\.|\.pem$|\.tgz$|\.sqlite$|(?:^|\/)headgate-(?:keys|peers)$/u.test(
+      path,
+    ),
   );
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 
 import { AjvJsonSchemaValidator } from "@modelcontextprotocol/sdk/validation/ajv";
 import type { JsonSchemaType } from "@modelcontextprotocol/sdk/validation";
@@ -29,6 +29,12 @@ async function load() {
   });
   if (!loaded.ok) throw new Error(loaded.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
   return loaded.config;
+}
+
+function parseOrThrow(input: Parameters<typeof parseConfig>[0]) {
+  const checked = parseConfig(input);
+  if (!checked.ok) throw new Error(JSON.stringify(checked.problems));
+  return checked.config;
 }
 
 interface Manifest {
@@ -117,7 +123,7 @@ describe("the files to deploy the gateway", () => {
 
   it.each([
     ["kubernetes", ["gateway/kubernetes.yaml", ...kubernetesFiles]],
-    ["compose", ["gateway/compose.yaml"]],
+    ["compose", ["gateway/compose.yaml", "../kong/compose.yaml", "../observability/compose.yaml"]],
   ] as const)("are what the official schema of %s takes", (schema, files) => {
     const problems = files.flatMap((file) =>
       parseAllDocuments(readFileSync(join(folder, "..", file), "utf8"), { merge: true }).flatMap((document) =>
@@ -143,7 +149,43 @@ describe("the files to deploy the gateway", () => {
   it("build an image that is not run as root and says whether it is healthy", () => {
     const lines = read("Containerfile").split("\n");
     expect(lines.findLast((line) => line.startsWith("USER "))).toBe("USER node");
-    expect(lines.some((line) => line.startsWith("HEALTHCHECK ") && line.includes("/healthz"))).toBe(true);
+    expect(lines.some((line) => line.startsWith("HEALTHCHECK ") && line.includes("HEALTH_URL"))).toBe(true);
+    const { listen } = parseOrThrow({ upstream: { demo: true } });
+    expect(lines).toContain(`ENV HEALTH_URL=http://127.0.0.1:${listen.port}/healthz`);
+    // As process 1, the gateway would have to collect processes that it did not start, and Node cannot.
+    expect(lines).toContain('ENTRYPOINT ["tini", "--", "headgate"]');
+  });
+
+  it("mount every secret that the configuration reads, on its own, and say how to make each", () => {
+    const files = [...read("headgate.yaml").matchAll(/\$\{file:([^}]+)\}/gu)].map(([, file = ""]) => file);
+    expect(files).toHaveLength(2);
+    const kubernetes = read("kubernetes.yaml");
+    const composed = parse(read("compose.yaml"), { merge: true }) as {
+      readonly secrets: object;
+      readonly services: Readonly<Record<string, { readonly secrets?: readonly string[] }>>;
+    };
+    for (const file of files) {
+      const name = basename(file);
+      // Not the folder: others mount there too.
+      expect(kubernetes).toContain(`mountPath: ${file}, subPath: ${name}, readOnly: true`);
+      expect(kubernetes).toContain(`--from-literal=${name}=`);
+      expect(Object.keys(composed.secrets)).toContain(name);
+      expect([composed.services["one"]?.secrets, composed.services["two"]?.secrets]).toEqual([
+        expect.arrayContaining([name]),
+        expect.arrayContaining([name]),
+      ]);
+      expect(read("README.md")).toContain(`> ${name}\n`);
+    }
+    for (const [, name = ""] of kubernetes.matchAll(/secretKeyRef: \{ name: ([\w-]+)/gu))
+      expect(kubernetes).toContain(`kubectl create secret generic ${name} `);
+  });
+
+  it.each(["gateway", "../kong"])("of %s let nothing into a build but the package", (place) => {
+    const rules = readFileSync(join(folder, "..", place, ".dockerignore"), "utf8")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    expect(rules[0]).toBe("*");
+    expect(rules.slice(1).every((rule) => /^!.*\.tgz$/u.test(rule))).toBe(true);
   });
 
   it.skipIf(!existsSync("/usr/bin/systemd-analyze"))("have units that systemd accepts", () => {
@@ -158,8 +200,7 @@ describe("the files to deploy the gateway", () => {
   });
 
   it("have a socket unit for the port that is the default", () => {
-    const checked = parseConfig({ upstream: { demo: true } });
-    const { host, port } = checked.ok ? checked.config.listen : { host: "", port: 0 };
+    const { host, port } = parseOrThrow({ upstream: { demo: true } }).listen;
     expect(read("headgate.socket")).toContain(`ListenStream=${host}:${port}\n`);
   });
 

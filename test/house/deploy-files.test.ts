@@ -188,6 +188,14 @@ describe("the files to deploy the gateway", () => {
     expect(rules.slice(1).every((rule) => /^!.*\.tgz$/u.test(rule))).toBe(true);
   });
 
+  it("keep secrets out of a server's image at any depth", () => {
+    const rules = readFileSync(join(folder, "../docker/.dockerignore"), "utf8")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    expect(rules).toEqual(expect.arrayContaining(["**/.env*", "**/*.pem", "**/*.key", "**/*.db"]));
+    expect(rules.filter((rule) => !rule.startsWith("**/"))).toEqual([]);
+  });
+
   it.skipIf(!existsSync("/usr/bin/systemd-analyze"))("have units that systemd accepts", () => {
     const place = mkdtempSync(join(tmpdir(), "headgate-unit-"));
     onTestFinished(() => rmSync(place, { recursive: true }));

@@ -275,6 +275,7 @@ describe("a store that fails over", () => {
     expect((await exchange(`${pair.two.origin}/web/mcp`, { method: "DELETE", headers: ended.headers })).status).toBe(
       200,
     );
+    await store.switched;
     const resumed = async () => (await post(`${pair.one.origin}/web/mcp`, call, ended.headers)).status;
     await eventually(async () => expect(await resumed()).toBe(404));
     await eventually(async () => expect(await store.replica.send("EXISTS", "hg:nodes")).toBe(1));

@@ -96,6 +96,8 @@ export async function startRedis({
 export interface RedisPair extends AsyncDisposable {
   readonly primary: RedisServer;
   readonly replica: RedisServer;
+  /** Ends when the sentinel has put the copy in the primary's place: on a busy machine, it does nothing for 30 seconds (TILT). */
+  readonly switched: Promise<void>;
   readonly state: {
     readonly redis: { readonly url: string; readonly sentinel: { readonly name: string; readonly urls: string[] } };
   };
@@ -124,16 +126,22 @@ sentinel down-after-milliseconds store 1000\nsentinel failover-timeout store 500
     sentinel.kill("SIGKILL");
     await ended;
   });
-  const found = Promise.withResolvers<void>();
+  const [found, switched] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let log = "";
   sentinel.stdout.setEncoding("utf8").on("data", (text: string) => {
-    if (text.includes("+slave")) found.resolve();
+    log += text;
+    if (log.includes("+slave ")) found.resolve();
+    if (log.includes("+switch-master ")) switched.resolve();
   });
   await Promise.race([found.promise, ended.then(() => Promise.reject(new Error("the sentinel has ended")))]);
+  // Until the copy follows: the sentinel does not choose one that never did.
+  await primary.send("WAIT", "1", "0");
   const opened = stack.move();
   const urls = [`redis://127.0.0.1:${port}`];
   return {
     primary,
     replica,
+    switched: switched.promise,
     state: { redis: { url: "redis://primary", sentinel: { name: "store", urls } } },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };

@@ -193,7 +193,7 @@ describe("a session", () => {
 describe("the life of sessions", () => {
   it("[SC-071] ends when they are idle, not while a stream is open", async () => {
     await using upstream = await legacyUpstream(pong);
-    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "150ms" } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "1s" } });
     const listening = await openSession(gateway.url);
     const stream = await listening.listen();
     const idle = await openSession(gateway.url);
@@ -207,7 +207,7 @@ describe("the life of sessions", () => {
 
   it("[SC-071] ends at a certain age, whatever they do", async () => {
     await using upstream = await legacyUpstream(pong);
-    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { maxAge: "200ms" } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { maxAge: "1s" } });
     const session = await openSession(gateway.url);
     const stream = await session.listen();
     await expect.poll(async () => (await session.post(ping)).status).toBe(404);

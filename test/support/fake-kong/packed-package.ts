@@ -30,7 +30,8 @@ async function pack(home: string): Promise<void> {
   const stage = mkdtempSync(join(cache, "stage-"));
   try {
     const source = join(stage, "source");
-    for (const name of manifest().files.filter((entry) => entry !== "dist")) copy(name, source);
+    const named = manifest().files.filter((entry) => entry !== "dist" && !entry.startsWith("!"));
+    for (const name of named) copy(name, source);
     for (const name of ["package.json", "README.md", "LICENSE"]) copy(name, source);
     const built = await runTool(["node", "scripts/build.ts", "--out", join(source, "dist")], { cwd: root });
     if (built.exitCode !== 0) throw new Error(`the build failed\n${built.output}`);

@@ -144,7 +144,7 @@ describe("a gateway that asks an AuthZEN decision point", () => {
     await using started = await start({
       mock: { headers: { "cache-control": "max-age=600" } },
       authzen: { retries: 1, retryBackoff: 1, circuitBreaker: true, connectionTimeout: 60_000 },
-      policy: { timeout: 500 },
+      policy: { timeout: 3000 },
     });
     const { mock, gateway } = started;
     await using client = await connectV2({ via: "http", url: gateway.url }, "2025-11-25");

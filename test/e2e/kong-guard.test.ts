@@ -150,7 +150,7 @@ describe("the guard in Kong", () => {
         plugin: local.plugin,
         config: unusedSettings,
         guard,
-        timeoutMs: 100,
+        timeoutMs: 1000,
       });
       const { client } = await kong.send({}, { body: "secret" });
       expect([client.status, client.body.toString().includes("secret")]).toEqual([status, false]);

@@ -71,7 +71,7 @@ describe("the plugin server on its socket", () => {
         }),
     });
     await using server = await startLocalServer({ createEngine: hanging });
-    using kong = kongOf(server, { timeoutMs: 100 });
+    using kong = kongOf(server, { timeoutMs: 1000 });
     const { client, log } = await kong.send({}, { body: "up" });
     // Without a guard Kong goes on; the response phase finds that access never ended.
     expect([client.status, log[0]]).toEqual([500, { level: "err", text: "timeout" }]);

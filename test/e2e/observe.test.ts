@@ -95,7 +95,7 @@ describe("a route in observe mode", () => {
         dispatcher: pool,
         limits: defaultLimits,
         setTimer: systemTimer,
-        quickMs: 1000,
+        quickMs: 60_000,
         newId: () => "1",
       },
       { open: () => broken },

@@ -220,7 +220,7 @@ describe("readiness", () => {
     await using upstream = await heldUpstream();
     await using gateway = await start({
       upstream: { url: upstream.url },
-      shutdown: { grace: "50s", readinessDelay: "2s" },
+      shutdown: { grace: "50s", readinessDelay: "5s" },
     });
     const session = await openSession(gateway.url);
     const running = session.post(toolCall("call", "long"));

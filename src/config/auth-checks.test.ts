@@ -172,7 +172,7 @@ describe("the credentials for an upstream", () => {
     [
       "in two places",
       withOwn({ header: { value: "x" } }, { headers: { authorization: "y" } }),
-      "headers: has `authorization` too",
+      "headers: `credentials` sets `authorization` too; keep one of the two",
     ],
     ["that callers cannot be exchanged for", withOwn({ tokenExchange: token }), "callers of this route have no token"],
     [

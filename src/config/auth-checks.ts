@@ -117,7 +117,7 @@ function credentialProblems(
   if (Object.hasOwn(server.headers, header?.name ?? "authorization")) {
     problems.push({
       path: [...path, "headers"],
-      message: `has \`${header?.name ?? "authorization"}\` too, which \`credentials\` write`,
+      message: `\`credentials\` sets \`${header?.name ?? "authorization"}\` too; keep one of the two`,
     });
   }
   if (tokenExchange !== undefined && !hasToken) {

@@ -172,7 +172,7 @@ describe("a route with several servers", () => {
     [
       "a server in two forms",
       { upstreams: { a: { url: "https://example.com/mcp", command: "x" } as never } },
-      "routes.all.upstreams.a: needs exactly one of `url`, `command`, `demo` and `recordings`",
+      "routes.all.upstreams.a: needs exactly one of `url`, `command`, `demo` and `recordings`; found `url` and `command`: keep one",
     ],
     [
       "credentials without a token to exchange",

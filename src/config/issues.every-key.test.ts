@@ -63,9 +63,45 @@ describe("what to write instead", () => {
     ["logging: { level: info }", "unknown key `logging`; did you mean `log`?"],
     ["listen: { tls: { cert: a.pem, key: b.pem } }", "unknown key `cert`; did you mean `certFile`?"],
     ["limits: { depth:7 }", "unknown key `depth:7`; write a space after the colon"],
-    ["listen: 8484", "expected an object with keys such as `host`, `port`, `unixSocket`, found an integer"],
+    [
+      "listen: 8484",
+      "expected an object with keys such as `host`, `port`, `unixSocket`, found an integer; write `{ port: … }`",
+    ],
+    ['listen: ":8484"', "found a string; write `{ host: … }`"],
+    ["admin: 9000", "expected an object with `host` and `port`, or `false`; write `{ port: … }`"],
+    ["log: debug", "found a string; write `{ level: … }`"],
+    ["timeouts: 30s", "found a string; write `{ tool: … }`"],
+    ["shutdown: 5s", "found a string; write `{ grace: … }`"],
+    ["cors: ['*']", "found a list"],
+    ["audit: decisions.log", "expected an object with `file`, found a string; write `{ file: … }`"],
+    ["drift: a.lock.json", "expected an object with `lock`, found a string; write `{ lock: … }`"],
+    ["interceptors: [a.ts]", "expected an object with `file`, found a string; write `{ file: … }`"],
+    ["state: { redis: localhost }", "expected an object with `url`, found a string; write `{ url: … }`"],
+    ["state: redis://localhost", "expected an object with keys such as `keys`, `folder`, `redis`, found a string"],
+    ["auth: { authenticators: { a: { apiKeys: { keys: { ann: x } } } } }", "found a string; write `{ hash: … }`"],
+    ["routes: { a: { upstream: { demo: true }, auth: false } }", "write `{ use: [anonymous] }` to admit everyone"],
     ["record: sure", "expected `true` or `false` or an object, found a string"],
-    ["routes: [{ upstream: { demo: true } }]", "expected an object with names as keys, found a list"],
+    [
+      "routes: [{ upstream: { demo: true } }]",
+      "expected an object with names as keys, found a list; write `NAME: …` for each entry, without `-`",
+    ],
+    ["upstream: { command: x, env: [A=b] }", "found a list; write `NAME: …` for each entry, without `-`"],
+    ["8484", "expected an object with keys such as `upstream`, `routes`, `listen`, found an integer"],
+    [
+      "upstream: { url: http://host/mcp, command: x }",
+      "needs exactly one of `url`, `command`, `demo` and `recordings`; found `url` and `command`: keep one",
+    ],
+    [
+      "policy: { rules: [{ allow: 'true', deny: 'true' }] }",
+      "needs exactly one of `deny`, `allow` and `apply`; found `deny` and `allow`: keep one",
+    ],
+    ["include: other.yaml", "unknown key `include`; a configuration is one file"],
+    ["upstream: { url: \u201Chttp://host/mcp\u201D }", 'its quotes are typographic and count as text: write `"`'],
+    ['upstream: { url: "" }', "is empty; write a URL such as `https://mcp.example.com/mcp`"],
+    [
+      "upstream: { url: http://host/mcp, headers: { authorization: x }, credentials: { header: { value: x } } }",
+      "`credentials` sets `authorization` too; keep one of the two",
+    ],
     ["routes: { a: }", "found nothing (null)"],
     [
       "upstream: http://127.0.0.1:1/mcp",
@@ -129,5 +165,33 @@ describe("what to write instead", () => {
     expect(found.join("\n")).toContain(message);
     // A key that is only misspelt is not also missing.
     expect(found.filter((other) => other.includes("is missing"))).toEqual([]);
+  });
+});
+
+describe("a key that is misspelt", () => {
+  it.each([
+    ["policy: { rules: [{ alow: 'true' }] }", "unknown key `alow`; did you mean `allow`?"],
+    ["upstream: { ulr: http://host/mcp }", "unknown key `ulr`; did you mean `url`?"],
+    ["auth: { authenticators: { a: { apikeys: { keys: {} } } } }", "unknown key `apikeys`; did you mean `apiKeys`?"],
+  ])("is the only problem: %s", async (text, message) => {
+    const written = text.startsWith("upstream") ? text : `upstream: { demo: true }\n${text}`;
+    const result = await loadConfig({ text: written, env: {}, readFile: async () => Promise.resolve("") });
+    expect(result.ok ? [] : result.problems.map((problem) => problem.message)).toEqual([message]);
+  });
+});
+
+describe("a name that looks like another type", () => {
+  it.each(["1.10", "1e3", "0x10", "null", "true", "yes", "007"])("%s stays as it is written", async (name) => {
+    const text = `routes: { ${name}: { upstream: { demo: true } } }`;
+    const result = await loadConfig({ text, env: {}, readFile: async () => Promise.resolve("") });
+    expect(result.ok ? Object.keys(result.config.routes) : result.problems).toEqual([name]);
+  });
+
+  it("is not a list or an object", async () => {
+    const text = "upstream: { command: x, env: { {{ name }}: a } }";
+    const result = await loadConfig({ text, env: {}, readFile: async () => Promise.resolve("") });
+    expect(result.ok ? [] : result.problems.map(({ message }) => message)).toContain(
+      "a key in `{` or `[`; put a text with braces in quotes",
+    );
   });
 });

@@ -3,7 +3,8 @@ import type * as z from "zod";
 
 import { alternativesOf, formsOf, hasNames, knownKeys, requiredKeys, schemasAt } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
-import { closestName } from "../lib/closest-name.ts";
+import { closestName, meantValue, onlyPartOf } from "../lib/closest-name.ts";
+import { hasTypographicQuotes, quotesHint } from "../lib/text/value-hints.ts";
 import { upstreamFormError } from "../transports/config.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -72,47 +73,6 @@ function boundVerb(origin: string): string {
   return origin in unitNames ? "have" : "be";
 }
 
-/** The value that was probably meant, also where it is a part of one: `streamable-http` for `http`. */
-function meantValue(given: string, values: readonly string[]): string | undefined {
-  return closestName(given, values) ?? onlyPartOf(given, values);
-}
-
-/** Hints about a value of the wrong type, such as missing or needless quotes. */
-function quotesHint(expected: readonly string[], input: unknown): string {
-  if (expected.includes("array") && typeof input === "string") return "; put its entries in `[` and `]`";
-  if (expected.includes("string") && ["number", "boolean"].includes(typeof input)) return "; put it in quotes";
-  if (typeof input !== "string") return "";
-  const written = input.trim().toLowerCase();
-  if (["number", "int"].some((type) => expected.includes(type))) {
-    if (/^-?\d+(?:\.\d+)?$/u.test(written)) return "; leave out the quotes";
-    const amount = plainNumber(written);
-    if (amount !== undefined) return `; write ${amount}`;
-  }
-  if (expected.includes("boolean")) {
-    if (written === "true" || written === "false") return "; leave out the quotes";
-    if (Object.hasOwn(oldSwitches, written)) return `; write \`${oldSwitches[written]}\``;
-  }
-  return "";
-}
-
-/** Words for `true` and `false` in YAML 1.1, which are text in YAML 1.2. */
-const oldSwitches: Readonly<Record<string, boolean>> = {
-  yes: true,
-  on: true,
-  y: true,
-  no: false,
-  off: false,
-  n: false,
-};
-
-/** The number that a string with separators or a byte unit stands for: `10_000`, `10MB`. */
-function plainNumber(text: string): number | undefined {
-  const { digits = "", unit = "" } = /^(?<digits>\d[\d_,]*(?:\.\d+)?) ?(?<unit>[kmg]?)i?b?$/u.exec(text)?.groups ?? {};
-  const amount = digits === "" ? Number.NaN : Number(digits.replaceAll(/[_,]/gu, ""));
-  const product = amount * 1024 ** ["", "k", "m", "g"].indexOf(unit);
-  return Number.isSafeInteger(product) ? product : undefined;
-}
-
 /** Issues with their full paths. */
 export function locateIssues(issues: readonly Issue[], above: Path = []): readonly LocatedIssue[] {
   return issues.flatMap((issue) => {
@@ -129,9 +89,16 @@ export function toFindings(issues: readonly LocatedIssue[], tree: unknown): read
   const misspelt = new Set(
     findings.flatMap(({ path, meant }) => (meant === undefined ? [] : [formatPath([...path, meant])])),
   );
+  const isMisspelt = (path: Path): boolean => misspelt.has(formatPath(path));
   return (
     findings
-      .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
+      .filter(({ path }) => !isMisspelt(path) || valueAt(tree, path) !== undefined)
+      // One of several keys is there, but misspelt.
+      .filter(
+        ({ path, message }) =>
+          presentAlternatives(message, valueAt(tree, path)).length > 0 ||
+          !alternativesIn(message).some((key) => isMisspelt([...path, key])),
+      )
       // Two checks of one value may find the same.
       .filter(({ path, message }, index, all) => {
         const isSame = (other: ConfigFinding): boolean =>
@@ -174,26 +141,75 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       const needsObject = forms.length > 0 && forms.every(({ type }) => type === "object");
       const isOther = needsObject && value !== undefined && !isObject(value);
       const hint = issue.message === upstreamFormError && typeof value === "string" ? `; ${serverHint(value)}` : "";
-      const message = isOther ? `${issue.message}; found ${typeName(value)}${hint}` : issue.message;
-      return [{ path, message: message + (canHold(path, true) ? quotesHint(["boolean"], value) : "") }];
+      const message = isOther
+        ? `${issue.message}; found ${typeName(value)}${hint}`
+        : issue.message + alternativesHint(issue.message, value);
+      const more = canHold(path, true) ? quotesHint(["boolean"], value) : "";
+      return [{ path, message: message + (more === "" ? formHint(path, "object", value) : more) }];
     }
     case "invalid_type": {
       // Only the type is known, which does not say what to write.
       const described = issue.expected === "object" ? describeKeys(path) : "";
-      const value = valueAt(tree, path);
-      const begin = typeof value === "string" ? /^(?<key>\w+):\S/u.exec(value)?.groups?.["key"] : undefined;
-      const hint = begin !== undefined && knownKeys(path).includes(begin) ? "; write a space after the colon" : "";
-      const isWhole = path.at(-1) === "command" && Array.isArray(value);
-      const rest = isWhole ? "; put all but the program in `args`" : hint;
-      return [{ path, message: issue.message.replace("an object,", `an object${described},`) + rest }];
+      const hint = formHint(path, issue.expected, valueAt(tree, path));
+      return [{ path, message: issue.message.replace("an object,", `an object${described},`) + hint }];
     }
     default: {
       // A check of a string may say at which character it failed.
       const offset: unknown = issue.code === "custom" ? issue.params?.["offset"] : undefined;
-      return [{ path, message: issue.message, ...(typeof offset === "number" ? { offset } : {}) }];
+      const value = valueAt(tree, path);
+      const hint = alternativesHint(issue.message, value) + typographyHint(value);
+      return [{ path, message: issue.message + hint, ...(typeof offset === "number" ? { offset } : {}) }];
     }
   }
 }
+
+/** Which of the alternatives are there, where an object needs exactly one of them. */
+function alternativesHint(message: string, value: unknown): string {
+  const found = presentAlternatives(message, value);
+  return found.length < 2 ? "" : `; found ${found.map((key) => `\`${key}\``).join(" and ")}: keep one`;
+}
+
+function presentAlternatives(message: string, value: unknown): readonly string[] {
+  return alternativesIn(message).filter((key) => isObject(value) && Object.hasOwn(value, key));
+}
+
+function alternativesIn(message: string): readonly string[] {
+  return message.startsWith(oneOf) ? [...message.matchAll(/`(?<key>[^`]+)`/gu)].map(([, key = ""]) => key) : [];
+}
+
+/** How the messages about alternatives begin. */
+const oneOf = "needs exactly one of ";
+
+function typographyHint(value: unknown): string {
+  return typeof value === "string" && hasTypographicQuotes(value)
+    ? '; its quotes are typographic and count as text: write `"`'
+    : "";
+}
+
+/** What to write in place of a value that has another form. */
+function formHint(path: Path, expected: string, value: unknown): string {
+  if (path.at(-1) === "command" && Array.isArray(value)) return "; put all but the program in `args`";
+  if (expected === "record" && Array.isArray(value)) return "; write `NAME: …` for each entry, without `-`";
+  if (expected !== "object" || value === null || typeof value === "object") return "";
+  const begin = typeof value === "string" ? /^(?<key>\w+):(?!\/\/)\S/u.exec(value)?.groups?.["key"] : undefined;
+  if (begin !== undefined && knownKeys(path).includes(begin)) return "; write a space after the colon";
+  if (path.at(-1) === "auth" && value === false) return "; write `{ use: [anonymous] }` to admit everyone";
+  const required = [...new Set(requiredKeys(path))];
+  const candidates = required.length === 0 ? mainKeys[String(path.at(-1))] : required.length === 1 ? required : [];
+  const meant = candidates?.find((key) => canHold([...path, key], value));
+  return meant === undefined ? "" : `; write \`{ ${meant}: … }\``;
+}
+
+/** The keys that are mostly meant where a single value stands in place of an object. */
+const mainKeys: Readonly<Record<string, readonly string[]>> = {
+  admin: ["port", "host"],
+  cors: ["origins"],
+  listen: ["port", "host"],
+  log: ["level"],
+  record: ["file"],
+  shutdown: ["grace"],
+  timeouts: ["tool"],
+};
 
 function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   const renamed = newPathOf(path, key);
@@ -256,6 +272,9 @@ const advice: Readonly<Record<string, string>> = {
   opentelemetry: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
   tracing: "; spans are set up by environment variables such as OTEL_EXPORTER_OTLP_ENDPOINT",
   metrics: "; they are always there: at /metrics of the `admin` listener",
+  include: "; a configuration is one file",
+  import: "; a configuration is one file",
+  extends: "; a configuration is one file",
 };
 
 /** Advice about a key that belongs nowhere. */
@@ -294,14 +313,6 @@ function canHold(path: Path, value: unknown): boolean {
   return types.some((known) => known === type || (known === "integer" && type === "number"));
 }
 
-/** The only known name that begins or ends with this one, or the other way round: `certFile` for `cert`, `log` for `logging`. */
-function onlyPartOf(name: string, known: readonly string[]): string | undefined {
-  const isPart = (one: string, other: string): boolean =>
-    one.length >= 3 && (other.startsWith(one) || other.endsWith(one));
-  const [only, ...more] = new Set(known.filter((other) => isPart(name, other) || isPart(other, name)));
-  return more.length === 0 ? only : undefined;
-}
-
 /** A suggestion for a key that belongs nowhere. */
 function keysHint(path: Path, key: string, value: unknown, beside: readonly string[]): string {
   const known = [...new Set(beside)];
@@ -337,7 +348,8 @@ function placesInside(path: Path, key: string): readonly Path[] {
 function describeKeys(path: Path): string {
   const required = [...new Set(requiredKeys(path))].map((key) => `\`${key}\``);
   if (required.length > 0) return ` with ${required.join(" and ")}`;
-  const known = [...new Set(knownKeys(path))].slice(0, 3).map((key) => `\`${key}\``);
+  const keys = path.length === 0 ? ["upstream", "routes", "listen"] : [...new Set(knownKeys(path))].slice(0, 3);
+  const known = keys.map((key) => `\`${key}\``);
   return known.length === 0 ? "" : ` with keys such as ${known.join(", ")}`;
 }
 

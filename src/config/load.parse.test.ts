@@ -141,7 +141,7 @@ describe("a configuration", () => {
     expect(problemsOf({})).toEqual([": no routes: set `upstream`, `routes` or `mcpServers`"]);
     expect(problemsOf({ mcpServers: { off: { command: "x", disabled: true } } })).toHaveLength(1);
     expect(problemsOf(5)).toEqual([
-      ": expected an object with keys such as `$schema`, `listen`, `admin`, found an integer",
+      ": expected an object with keys such as `upstream`, `routes`, `listen`, found an integer",
     ]);
   });
 
@@ -216,7 +216,7 @@ describe("a configuration", () => {
       "routes.c.forwardHeaders[0]: is a header that the gateway sets itself",
       "routes.c.forwardHeaders[1]: is a header that the gateway sets itself",
       "routes.d.upstream: is missing: expected a server, or several in `upstreams`",
-      "routes.e.upstream: needs exactly one of `url`, `command`, `demo` and `recordings`",
+      "routes.e.upstream: needs exactly one of `url`, `command`, `demo` and `recordings`; found `url` and `command`: keep one",
       "routes: `Mail` is not a route name: lower-case letters, digits, `.`, `_` and `-`",
       "routes: `metrics` is not a route name: mcp, sse, healthz, readyz, metrics, .well-known are paths of the gateway",
     ]);
@@ -292,7 +292,10 @@ describe("routes", () => {
     [{ workers: "all" }, "workers: expected `auto` or a number, found a string"],
     [{ workers: "4" }, "workers: expected `auto` or a number, found a string; leave out the quotes"],
     [{ workers: 1.5 }, "workers: expected `auto` or an integer, found a fraction"],
-    [{ state: { redis: "redis://a" } }, "state.redis: expected an object with `url`, found a string"],
+    [
+      { state: { redis: "redis://a" } },
+      "state.redis: expected an object with `url`, found a string; write `{ url: … }`",
+    ],
     [{ state: { cluster: {} } }, "state: unknown key `cluster`; it belongs at the top level"],
     [
       { state: { sentinel: { name: "a", urls: ["redis://a"] } } },

@@ -20,7 +20,7 @@ async function warningsOf(text: string): Promise<readonly string[]> {
 function configOf(authenticators: string, condition: string, use = ""): string {
   return `listen: { tls: { certFile: a, keyFile: b, caFile: c } }
 upstream: { demo: true }
-auth: { authenticators: { ${authenticators} }${use} }
+${authenticators === "" ? "" : `auth: { authenticators: { ${authenticators} }${use} }`}
 policy: { rules: [{ allow: ${JSON.stringify(condition)} }] }
 `;
 }

@@ -91,7 +91,7 @@ describe("mistakes in rules", () => {
       "two actions",
       ["- { allow: 'true', deny: 'true' }"],
       "{",
-      "[0]: needs exactly one of `deny`, `allow` and `apply`",
+      "[0]: needs exactly one of `deny`, `allow` and `apply`; found `deny` and `allow`: keep one",
     ],
     ["effects of a deny", ["- { deny: 'true', redact: [/x] }"], "deny", "[0].deny: a `deny` rule has no other effects"],
     [

@@ -104,6 +104,30 @@ describe("settings that cannot do what they say", () => {
       String.raw`upstream: { command: "C:\node\node.exe" }`,
       "problem upstream.command: contains a control character; in double quotes `\\` begins an escape such as `\\n`: use single quotes",
     ],
+    [
+      "upstream: { command: \u201Cnode\u201D }",
+      'problem upstream.command: its quotes are typographic and count as text: write `"`',
+    ],
+    [
+      "upstream: { command: node, args: [\u2018-y\u2019] }",
+      'warning upstream.args[0]: its quotes are typographic and count as text: write `"`',
+    ],
+    [
+      'upstream: { command: node, args: [a.js, ">", log.txt] }',
+      'warning upstream.args[1]: no shell sees `>` here; run one: `command: sh`, `args: [-c, "…"]`',
+    ],
+    [
+      `${demo}\nauth: {}`,
+      "warning auth: has no `authenticators`, so callers need no credentials; leave it out to say so",
+    ],
+    [
+      `${demo}\nauth: { authenticators: {} }`,
+      "warning auth: has no `authenticators`, so callers need no credentials; leave it out to say so",
+    ],
+    [
+      `${demo}\nlisten: { unixSocket: a.sock, port: 9000 }`,
+      "warning listen.port: is not used beside `unixSocket`; keep one of the two",
+    ],
   ])("are reported: %s", async (text, finding) => {
     expect(await findingsOf(text)).toContain(finding);
   });

@@ -1,3 +1,4 @@
+import { hasTypographicQuotes } from "../lib/text/value-hints.ts";
 import { isObject } from "../lib/is-object.ts";
 import { closestName } from "../lib/closest-name.ts";
 import { isLoopback, parseUrl } from "../lib/addresses.ts";
@@ -128,11 +129,12 @@ export function writtenFindings(
     else if (typeof value === "string") {
       problems.push(...pathProblems(value, path));
       const isReplaced = replaced.has(formatPath(path)) || (path.at(-2) === "args" && isShellCommand(tree, path));
-      const found = isReplaced ? [] : shellFindings(value, path);
+      const found = isReplaced ? [] : [...shellFindings(value, path), ...quoteFindings(value, path)];
       (isPathSetting(path) ? problems : warnings).push(...found);
     }
   };
   visit(tree, []);
+  warnings.push(...uselessSettings(tree));
   return { problems, warnings };
 }
 
@@ -159,17 +161,45 @@ function pathProblems(text: string, path: Path): readonly ConfigFinding[] {
   return [];
 }
 
+/** Quotes of a word processor do not end a string, so they are a part of it. */
+function quoteFindings(text: string, path: Path): readonly ConfigFinding[] {
+  if (!hasTypographicQuotes(text) || !(isPathSetting(path) || isForServer(path))) return [];
+  return [{ path, message: 'its quotes are typographic and count as text: write `"`' }];
+}
+
+/** Settings that another one makes useless. */
+function uselessSettings(tree: unknown): readonly ConfigFinding[] {
+  const found: ConfigFinding[] = [];
+  const auth = valueAt(tree, ["auth"]);
+  const authenticators = valueAt(auth, ["authenticators"]);
+  const isEmpty =
+    authenticators === undefined || (isObject(authenticators) && Object.keys(authenticators).length === 0);
+  if (isObject(auth) && isEmpty && auth["use"] === undefined)
+    found.push({
+      path: ["auth"],
+      message: "has no `authenticators`, so callers need no credentials; leave it out to say so",
+    });
+  for (const key of ["host", "port"])
+    if (typeof valueAt(tree, ["listen", "unixSocket"]) === "string" && valueAt(tree, ["listen", key]) !== undefined)
+      found.push({ path: ["listen", key], message: "is not used beside `unixSocket`; keep one of the two" });
+  return found;
+}
+
 /** Where no shell replaces them, `~` and `$HOME` are literal text. */
 function shellFindings(text: string, path: Path): readonly ConfigFinding[] {
   if (!isPathSetting(path) && !isForServer(path)) return [];
   if (text.startsWith("~/") && path.at(-2) !== "headers")
     return [{ path, message: `no shell replaces \`~\` here; write \`\${env:HOME}${text.slice(1)}\`` }];
+  if (path.at(-2) === "args" && shellOperators.has(text))
+    return [{ path, message: `no shell sees \`${text}\` here; run one: \`command: sh\`, \`args: [-c, "…"]\`` }];
   const { posix, windows } = shellVariable.exec(text)?.groups ?? {};
   const name = posix ?? windows;
   if (name === undefined) return [];
   const written = posix === undefined ? `%${name}%` : `$${name}`;
   return [{ path, message: `no shell replaces \`${written}\` here; write \`\${env:${name}}\`` }];
 }
+
+const shellOperators: ReadonlySet<string> = new Set(["|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"]);
 
 /** Whether an argument is one of a shell, which replaces variables itself. */
 function isShellCommand(tree: unknown, path: Path): boolean {

@@ -111,12 +111,23 @@ describe("a JSON file", () => {
   });
 
   it("with an error in it says where, without repeating what stands there", () => {
-    const message = "invalid JSON from here on";
-    expect(faultsOf('{\n  "key": "hunter2",\n  "b": hunter3\n}', "json")).toEqual([{ message, line: 3, column: 8 }]);
-    expect(faultsOf('{\n  "key": "hunter2"\n  "b": 1\n}', "json")).toEqual([{ message, line: 3, column: 3 }]);
-    expect(faultsOf('{ "ä": ', "json")).toEqual([{ message, line: 1, column: 8 }]);
-    expect(faultsOf('{ "a": 1 } x', "json")).toEqual([{ message, line: 1, column: 12 }]);
-    expect(faultsOf("", "json")).toEqual([{ message, line: 1, column: 1 }]);
+    const unquoted = "not a JSON value; keys and text need double quotes";
+    const comma = "a comma or a colon is missing before this";
+    const end = "the file ends before its last `}` or `]`";
+    const faults: readonly (readonly [text: string, message: string, line: number, column: number])[] = [
+      ['{\n  "key": "hunter2",\n  "b": hunter3\n}', unquoted, 3, 8],
+      ["{ key: 1 }", unquoted, 1, 3],
+      ['{\n  "key": "hunter2"\n  "b": 1\n}', comma, 3, 3],
+      ['{ "a" "b" }', comma, 1, 7],
+      ['{ "ä": ', end, 1, 8],
+      ["", "is empty", 1, 1],
+      ["{ \"a\": 'hunter2' }", 'JSON has no single quotes; write `"`', 1, 8],
+      ['{ "a": \u201Chunter2\u201D }', 'typographic quotes; write `"`', 1, 8],
+      ["upstream:\n  demo: true", "a JSON file begins with `{`; the name of a YAML file ends in .yaml", 1, 1],
+      ['{ "a": 1 } x', "invalid JSON from here on", 1, 12],
+    ];
+    for (const [text, message, line, column] of faults)
+      expect(faultsOf(text, "json")).toEqual([{ message, line, column }]);
   });
 
   it("may not have a key twice, which JSON readers pass over in silence", () => {

@@ -91,6 +91,8 @@ function parseYaml(text: string): ParsedYaml {
     version: "1.2",
     schema: "core",
     uniqueKeys: true,
+    // `1.10` and `null` are names as they are written, not a number and nothing.
+    stringKeys: true,
     prettyErrors: false,
     logLevel: "error",
     lineCounter: lines,
@@ -133,6 +135,7 @@ const yamlErrors: Readonly<Partial<Record<ErrorCode, string>>> = {
   BAD_DQ_ESCAPE: "unknown escape in double quotes; write `\\\\` for a backslash, or use single quotes",
   BAD_SCALAR_START: "a value that begins with this character needs quotes",
   BLOCK_AS_IMPLICIT_KEY: "a second `:` in a line; put the value in quotes, or check the indentation",
+  NON_STRING_KEY: "a key in `{` or `[`; put a text with braces in quotes",
   MULTILINE_IMPLICIT_KEY: "not a key; write `key: value`, and check the indentation",
   MULTIPLE_DOCS: "a second document starts here; keep one, and take out the `---`",
   TAB_AS_INDENT: "a tab; indent with spaces",
@@ -210,8 +213,24 @@ function readJson(text: string): JsonReading {
     const before = bytes.subarray(0, found.ok ? skipSpace(bytes, found.end, bytes.length) : found.offset).toString();
     const line = before.split("\n").length;
     const column = before.length - before.lastIndexOf("\n");
-    return { ok: false, fault: { message: "invalid JSON from here on", line, column } };
+    return { ok: false, fault: { message: describeBadJson(text, before), line, column } };
   }
+}
+
+/** What is probably wrong where a JSON text stops being JSON. */
+function describeBadJson(text: string, before: string): string {
+  const rest = text.slice(before.length).trimStart();
+  const last = before.trimEnd().at(-1);
+  if (rest === "") return last === undefined ? "is empty" : "the file ends before its last `}` or `]`";
+  if (last === undefined && !/^["[{]/u.test(rest))
+    return "a JSON file begins with `{`; the name of a YAML file ends in .yaml";
+  if (rest.startsWith("'")) return 'JSON has no single quotes; write `"`';
+  if (/^[\u2018-\u201F]/u.test(rest)) return 'typographic quotes; write `"`';
+  if (last !== undefined && /["\]}\w]/u.test(last) && rest.startsWith('"'))
+    return "a comma or a colon is missing before this";
+  if (last !== undefined && ":,[{".includes(last) && /^[A-Za-z_$]/u.test(rest))
+    return "not a JSON value; keys and text need double quotes";
+  return "invalid JSON from here on";
 }
 
 function positionOf(

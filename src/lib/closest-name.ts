@@ -38,3 +38,16 @@ function normalize(name: string): string {
 function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.POSITIVE_INFINITY;
 }
+
+/** The value that was probably meant, also where it is a part of one: `streamable-http` for `http`. */
+export function meantValue(given: string, values: readonly string[]): string | undefined {
+  return closestName(given, values) ?? onlyPartOf(given, values);
+}
+
+/** The only known name that begins or ends with this one, or the other way round: `certFile` for `cert`, `log` for `logging`. */
+export function onlyPartOf(name: string, known: readonly string[]): string | undefined {
+  const isPart = (one: string, other: string): boolean =>
+    one.length >= 3 && (other.startsWith(one) || other.endsWith(one));
+  const [only, ...more] = new Set(known.filter((other) => isPart(name, other) || isPart(other, name)));
+  return more.length === 0 ? only : undefined;
+}

@@ -133,6 +133,7 @@ function checkUrl(text: string, context: z.RefinementCtx): void {
 function describeBadUrl(text: string): string {
   const variable = /^\$(?<name>[A-Z_a-z]\w*)/u.exec(text)?.groups?.["name"];
   if (variable !== undefined) return `is not a URL; write \`\${env:${variable}}\` to read an environment variable`;
+  if (text === "") return "is empty; write a URL such as `https://mcp.example.com/mcp`";
   if (/^https?:/iu.test(text)) return "is not a URL such as `https://mcp.example.com/mcp`; check its host and port";
   return "is not a URL; begin it with `http://` or `https://`";
 }

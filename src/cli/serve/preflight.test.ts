@@ -74,3 +74,33 @@ describe("the file of recordings", () => {
     expect(Object.fromEntries(found)).toEqual({ new: [], empty: [], database: [], text: [problem] });
   });
 });
+
+describe("a script", () => {
+  const program = process.execPath;
+
+  it.each([
+    [["missing.js"], "upstream.args[0]: there is no file FOLDER/missing.js"],
+    [["--max-old-space-size=99", "missing.mjs"], "upstream.args[1]: there is no file FOLDER/missing.mjs"],
+    [["there.js"], undefined],
+    [["--import", "missing.js", "there.js"], undefined],
+    [["-e", "1"], undefined],
+    [["missing"], undefined],
+  ])("%j", (args, expected) => {
+    using folder = testFolder();
+    folder.write("there.js", "");
+    const found = findings({ upstream: { command: program, args, cwd: folder.path } }, "warnings");
+    expect(found.map((warning) => warning.replace(folder.path, "FOLDER").replace(/;.*/u, ""))).toEqual(
+      expected === undefined ? [] : [expected],
+    );
+  });
+});
+
+describe.skipIf(process.platform === "win32")("the path of a Unix socket", () => {
+  it("may not be that of another file", () => {
+    using folder = testFolder();
+    const unixSocket = folder.write("notes.txt", "notes");
+    expect(findings({ upstream: { demo: true }, listen: { unixSocket } }, "problems")).toEqual([
+      `listen.unixSocket: ${unixSocket} exists and is not a socket; delete it, or choose another path`,
+    ]);
+  });
+});

@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { createServer } from "node:net";
-import { dirname } from "node:path";
+import { dirname, isAbsolute, resolve as resolvePath } from "node:path";
 import { createSecureContext } from "node:tls";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
@@ -235,7 +235,11 @@ function socketProblems(socket: string): readonly ConfigFinding[] {
   const path = ["listen", "unixSocket"];
   const problem = socketPathProblem(socket);
   if (problem !== undefined) return [{ path, message: problem }];
-  return process.platform === "win32" ? [] : unwritable(path, socket);
+  if (process.platform === "win32") return [];
+  const found = statSync(socket, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isSocket())
+    return [{ path, message: `${socket} exists and is not a socket; delete it, or choose another path` }];
+  return unwritable(path, socket);
 }
 
 function commandProblems({ upstream, path }: PlacedServer): readonly ConfigFinding[] {
@@ -273,12 +277,31 @@ function isAssignment(word: string): boolean {
 function programWarnings(server: PlacedServer, env: Environment): readonly ConfigFinding[] {
   const { upstream, path } = server;
   if (upstream.type !== "stdio" || commandProblems(server).length > 0) return [];
-  if (isProgram(upstream.command, { PATH: env["PATH"], ...upstream.env }, upstream.cwd)) return [];
+  if (isProgram(upstream.command, { PATH: env["PATH"], ...upstream.env }, upstream.cwd))
+    return scriptWarnings(upstream, path);
   const variable = /^(?<name>[A-Z_]\w*)=(?<value>\S*)\s/u.exec(upstream.command)?.groups?.["name"];
   const hint = variable === undefined ? "" : `; variables such as ${variable} belong in \`env\``;
   const message = `no command \`${upstream.command}\`: not in PATH, or not executable${hint}`;
   return [{ path: [...path, "command"], message }];
 }
+
+/** A script that an interpreter is to run and that does not exist. */
+function scriptWarnings(
+  { command, args, cwd = "." }: Extract<Upstream, { readonly type: "stdio" }>,
+  path: Path,
+): readonly ConfigFinding[] {
+  const index = args.findIndex((word) => !word.startsWith("-"));
+  const script = args[index];
+  if (script === undefined || !interpreters.test(command) || !/\.(?:[cm]?[jt]s|py|rb)$/u.test(script)) return [];
+  // An option before it may take the next word as its value.
+  const isFirst = args.slice(0, index).every((word) => word.startsWith("--") && word.includes("="));
+  const file = resolvePath(cwd, script);
+  if (!isFirst || existsSync(file)) return [];
+  const hint = isAbsolute(script) ? "" : "; relative paths in `args` start at `cwd`, or where Headgate is started";
+  return [{ path: [...path, "args", index], message: `there is no file ${file}${hint}` }];
+}
+
+const interpreters = /(?:^|[/\\])(?:node|bun|deno|tsx|python3?|ruby)(?:\.exe)?$/iu;
 
 /** The ports that another process has taken, or this user may not have. */
 export async function portFindings(config: Config): Promise<readonly ConfigFinding[]> {

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 
 import type { Config } from "../config/config.ts";
 import { formatProblem } from "../config/issues.ts";
@@ -9,6 +10,9 @@ import { type OptionTable, type OptionValues, parseCommandLine } from "./command
 import { type CommandName, commands, exitCodes } from "./commands.ts";
 import { usageError } from "./help.ts";
 import type { CliIo } from "./io.ts";
+
+/** Commands whose words are at most a file or a URL, so that others are probably a program to start. */
+const startsPrograms: ReadonlySet<string> = new Set(["run", "stdio", "doctor", "tools"]);
 
 /** Thrown when the arguments of a command are invalid; the message says what is wrong. */
 export class UsageError extends Error {}
@@ -38,7 +42,7 @@ export function defineCommand<Name extends CommandName, Io extends Pick<CliIo, "
       const takesProgram = commands[name].usage.some((usage) => usage.includes("-- COMMAND"));
       if (!parsed.ok) {
         // These take no positional arguments, so it is probably an option of the program to start.
-        const isProgram = (name === "run" || name === "stdio") && parsed.words.length > 0;
+        const isProgram = startsPrograms.has(name) && parsed.words.some((word) => !/^https?:/iu.test(word));
         throw new UsageError(isProgram ? `${parsed.problem}; put \`--\` before a command to start` : parsed.problem);
       }
       if (parsed.program !== undefined && !takesProgram) throw new UsageError("this command takes nothing after `--`");
@@ -76,7 +80,9 @@ function describeFileError(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { path, code } = error as NodeJS.ErrnoException;
   const reason = code !== undefined && Object.hasOwn(fileErrors, code) ? fileErrors[code] : undefined;
-  return path === undefined || reason === undefined ? undefined : `cannot open ${path}: ${reason}`;
+  if (path === undefined || reason === undefined) return undefined;
+  const folder = dirname(path);
+  return code === "ENOENT" && !existsSync(folder) ? `there is no folder ${folder}` : `cannot open ${path}: ${reason}`;
 }
 
 /** Loads a configuration file for a command; throws if it is invalid. */

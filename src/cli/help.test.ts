@@ -56,7 +56,7 @@ describe("helpFor", () => {
     [["-h"], "all"],
     [["help"], "all"],
     [["help", "call"], "call"],
-    [["help", "nonsense"], "all"],
+    [["help", "nonsense"], "none"],
     [["call", "--help"], "call"],
     [["call", "add", "a=1", "-h"], "call"],
     [["run", "--", "server", "--help"], "none"],

@@ -40,6 +40,8 @@ const synonyms: Readonly<Record<string, string>> = {
 /** The help that the arguments ask for (`--help`, `help`, `help COMMAND`, `COMMAND … --help`); undefined otherwise. */
 export function helpFor(args: readonly string[], columns: number = textWidth): string | undefined {
   const [first, second] = args;
+  // A name that is no command is an error.
+  if (first === "help" && second !== undefined && !second.startsWith("-") && !isCommandName(second)) return undefined;
   if (first === "help")
     return second !== undefined && isCommandName(second) ? commandHelp(second, columns) : programHelp(columns);
   const end = args.indexOf("--");

@@ -67,7 +67,7 @@ async function main(args: readonly string[]): Promise<number> {
   const [name = "", ...rest] = first === undefined || first.startsWith("-") ? ["run", ...args] : args;
   const load = loaders[name];
   if (load === undefined) {
-    io.err(unknownCommand(name));
+    io.err(unknownCommand(name === "help" ? (rest[0] ?? name) : name));
     return 2;
   }
   const command = await load();

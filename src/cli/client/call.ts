@@ -18,6 +18,7 @@ import {
   type ParseResult,
   type SchemaObject,
   toArguments,
+  unknownArguments,
 } from "./tool-arguments.ts";
 
 // The user can press Ctrl+C, and a server that is gone is noticed; there is no other limit.
@@ -49,6 +50,7 @@ function parseCall(args: CommandArguments<typeof commands.call.options>): Parsed
   const { target, rest } = readTarget(args);
   const [name, ...words] = rest;
   if (name === undefined) throw new UsageError("the name of a tool is missing");
+  if (/^[\w.-]+:?=/u.test(name)) throw new UsageError(`the name of a tool comes first, then \`${name}\``);
   if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args cannot be combined");
   return {
     name,
@@ -79,6 +81,8 @@ async function runCall(parsed: ParsedCall, client: Client, io: CommandIo): Promi
     io.err(`headgate: ${printableLine(`${name}: ${given.problem}`)}; see headgate tools\n`);
     return exitCodes.usage.code;
   }
+  const unknown = parsed.arguments.type === "pairs" ? unknownArguments(parsed.arguments.pairs, tool?.inputSchema) : [];
+  for (const problem of unknown) io.err(`headgate: ${printableLine(`${name}: ${problem}`)} (sent all the same)\n`);
   const result = await client.callTool(
     { name, arguments: { ...given.value }, ...(await requestLogs(client)) },
     {

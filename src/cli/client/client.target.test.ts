@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { UsageError } from "../define-command.ts";
-import { formatTarget, parseTarget, readTarget, type TargetArguments } from "./client.ts";
+import { formatTarget, parseTarget, readTarget, type TargetArguments, notServer } from "./client.ts";
 
 function parse(words: Partial<TargetArguments>) {
   return parseTarget({ url: undefined, header: undefined, program: undefined, ...words });
@@ -26,12 +26,12 @@ describe("parseTarget", () => {
 
   it("takes a command", () => {
     const target = parse({ program: ["npx", "-y", "server"] });
-    expect(target).toEqual({ type: "stdio", command: "npx", args: ["-y", "server"] });
+    expect(target).toEqual({ type: "stdio", command: "npx", args: ["-y", "server"], silenceMs: 60_000 });
     expect(formatTarget(target)).toBe("`npx -y server`");
   });
 
   it.each<[Partial<TargetArguments>, string]>([
-    [{ url: "localhost:8484" }, "`localhost:8484` is not an http or https URL"],
+    [{ url: "localhost:8484" }, "`localhost:8484` is not an http or https URL; write `http://localhost:8484`"],
     [{ url: "nonsense" }, "`nonsense` is not an http or https URL"],
     [{ url: "http://me:pass@host/mcp" }, "the URL contains credentials; pass them with --header"],
     [{ program: [] }, "expected a command after --"],
@@ -42,6 +42,21 @@ describe("parseTarget", () => {
     [{ header: ["a:b\nc: d"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
   ])("refuses %j without repeating secrets", (words, problem) => {
     expect(() => parse(words)).toThrow(new UsageError(problem));
+  });
+});
+
+describe("a word in the place of a URL", () => {
+  it.each([
+    ["127.0.0.1:8484/mcp", "; write `http://127.0.0.1:8484/mcp`"],
+    ["mcp.example.com/mcp", "; write `http://mcp.example.com/mcp`"],
+    ["backend:3000", "; write `http://backend:3000`"],
+    ["[::1]:8484", "; write `http://[::1]:8484`"],
+    ["npx", "; put `--` before a command to start"],
+    ["server.js", "; put `--` before a command to start"],
+    ["./server.py", "; put `--` before a command to start"],
+    ["ftp://host", ""],
+  ])("%s", (word, hint) => {
+    expect(notServer(word).message).toBe(`\`${word}\` is not an http or https URL${hint}`);
   });
 });
 

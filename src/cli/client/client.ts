@@ -11,6 +11,7 @@ import { printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { parseHeader, UsageError } from "../define-command.ts";
 import { createWatchedFetch } from "./watched-fetch.ts";
+import { watchTransport } from "./watched-transport.ts";
 import { thrownMessage } from "../../lib/thrown-message.ts";
 
 // Long enough for npx to download a package first.
@@ -36,10 +37,13 @@ export async function withClient(
   use: (client: Client) => Promise<number>,
 ): Promise<number> {
   await using watched = target.type === "http" ? await createWatchedFetch({ ...target, env: io.env }) : undefined;
-  const orLost = <T>(work: Promise<T>): Promise<T> =>
-    watched === undefined ? work : Promise.race([work, watched.lost]);
+  const transport = target.type === "stdio" ? await openStdio(target, io) : undefined;
+  using silence = transport === undefined ? undefined : watchTransport(transport, target.silenceMs);
+  const lost = watched?.lost ?? silence?.lost;
+  const orLost = <T>(work: Promise<T>): Promise<T> => (lost === undefined ? work : Promise.race([work, lost]));
   try {
-    await using connection = await orLost(connect(target, io, role, watched?.fetch));
+    await using connection = await orLost(connect(target, io, role, transport ?? watched?.fetch));
+    silence?.onConnected();
     return await orLost(use(connection.client));
   } catch (error) {
     const { exit, message } = toClientFailure(error, target);
@@ -56,14 +60,14 @@ async function connect(
   target: ClientTarget,
   io: Pick<CliIo, "err">,
   role: ElicitationSupport,
-  fetch: FetchLike | undefined,
+  through: Transport | FetchLike | undefined,
 ): Promise<ClientConnection> {
   const sdk = await import("@modelcontextprotocol/client");
   const open = async (mode: "auto" | "legacy", transport: Transport): Promise<ClientConnection> => {
     const client = new sdk.Client(
       { name: "headgate", title: "Headgate command line", version: packageVersion() },
       {
-        versionNegotiation: { mode, probe: { timeoutMs: probeTimeoutMs[target.type] } },
+        versionNegotiation: { mode, probe: { timeoutMs: probeTimeoutOf(target) } },
         ...(role.answer === undefined
           ? {}
           : {
@@ -79,7 +83,8 @@ async function connect(
       io.err(`${level}: ${printableLine(typeof data === "string" ? data : JSON.stringify(data))}\n`);
     });
     try {
-      await withTimeout(connectTimeoutMs, client.connect(transport, { timeout: connectTimeoutMs }));
+      const timeout = Math.max(connectTimeoutMs, target.silenceMs);
+      await withTimeout(timeout, client.connect(transport, { timeout }));
     } catch (error) {
       await transport.close();
       throw error;
@@ -87,15 +92,13 @@ async function connect(
     return { client, [Symbol.asyncDispose]: () => endSession(client, transport) };
   };
 
-  if (target.type === "stdio") {
-    const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
-    const { command, args } = target;
-    const transport = new StdioClientTransport({ command, args: [...args], stderr: "pipe" });
-    if (transport.stderr !== null) showLines(transport.stderr as Readable, io);
-    return open("auto", transport);
-  }
+  if (typeof through === "object") return open("auto", through);
+  if (target.type === "stdio") throw new TypeError("a command needs its transport");
   const { url } = target;
-  const options = { requestInit: { headers: target.headers }, ...(fetch === undefined ? {} : { fetch }) };
+  const options = {
+    requestInit: { headers: target.headers },
+    ...(through === undefined ? {} : { fetch: through }),
+  };
   try {
     return await open("auto", new sdk.StreamableHTTPClientTransport(url, options));
   } catch (error) {
@@ -107,6 +110,22 @@ async function connect(
       throw error;
     }
   }
+}
+
+/** The transport to a command, which starts when the client connects. */
+async function openStdio(
+  { command, args }: Extract<ClientTarget, { readonly type: "stdio" }>,
+  io: Pick<CliIo, "err">,
+): Promise<Transport> {
+  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  const transport = new StdioClientTransport({ command, args: [...args], stderr: "pipe" });
+  if (transport.stderr !== null) showLines(transport.stderr as Readable, io);
+  return transport;
+}
+
+/** Leaves time for the other era. */
+function probeTimeoutOf({ type, silenceMs }: ClientTarget): number {
+  return type === "stdio" ? Math.min(probeTimeoutMs.stdio, silenceMs / 2) : probeTimeoutMs.http;
 }
 
 /** Ends the session on the server and closes the connection. */
@@ -161,6 +180,9 @@ function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
     const reason = explanations[String(code)]?.(target);
     if (reason !== undefined) return { exit: "unreachable", message: reason };
   }
+  // The SDK prints the issues of its schema library as JSON.
+  const isMalformed = causes.some(({ message }) => /\[\s*\{\s*"(?:code|expected)":/u.test(message));
+  if (isMalformed) return { exit: "unreachable", message: notMcp(target) ?? name };
   for (const cause of causes) {
     const reason = explanations[cause.name]?.(target);
     if (reason !== undefined) return { exit: "unreachable", message: reason };
@@ -194,15 +216,24 @@ const ended: Explain = (target) =>
 
 const noSuchHost: Explain = (target) => (target.type === "http" ? `unknown host ${target.url.hostname}` : undefined);
 
-const notMcp: Explain = (target) => `${formatTarget(target)} responds, but does not speak MCP`;
+const notMcp: Explain = (target) => {
+  const isEndpoint = target.type === "stdio" || /\/(?:mcp|sse)\/?$/u.test(target.url.pathname);
+  const hint = isEndpoint ? "" : "; the endpoint of most servers is /mcp";
+  return `${formatTarget(target)} responds, but does not speak MCP${hint}`;
+};
+
+const notTls: Explain = (target) =>
+  target.type === "http"
+    ? `what listens at ${formatTarget(target)} does not speak TLS; write http:// instead of https://, or correct the port`
+    : undefined;
 
 /** Messages for error codes of the system and the SDK, and for names of errors that have no code. */
 const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
-    const hint =
-      target.socket === undefined && target.url.href === defaultEndpoint ? "; start a gateway with headgate run" : "";
-    return `nothing is listening at ${formatTarget(target)}${hint}`;
+    const isDefault = target.socket === undefined && target.url.href === defaultEndpoint;
+    const hint = isDefault ? "start a gateway with headgate run" : "start the server, or correct the URL";
+    return `nothing is listening at ${formatTarget(target)}; ${hint}`;
   },
   ENOTFOUND: noSuchHost,
   EAI_AGAIN: noSuchHost,
@@ -217,10 +248,10 @@ const explanations: Readonly<Record<string, Explain>> = {
   UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} does not accept connections`,
   CONNECTION_CLOSED: ended,
   SERVER_SILENT: (target) =>
-    target.type === "http"
-      ? `${formatTarget(target)} has not responded to anything for ${formatDuration(target.silenceMs)}; wait longer with --timeout`
-      : undefined,
+    `${formatTarget(target)} has not responded to anything for ${formatDuration(target.silenceMs)}; wait longer with --timeout`,
   REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not respond in time`,
+  ERR_SSL_WRONG_VERSION_NUMBER: notTls,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: notTls,
   CLIENT_HTTP_UNEXPECTED_CONTENT: notMcp,
   SyntaxError: notMcp,
   HTTPParserError: (target) => `what listens at ${formatTarget(target)} does not speak HTTP; check the port`,
@@ -294,7 +325,12 @@ export type ClientTarget =
       /** How long the server may leave every request unanswered. */
       readonly silenceMs: number;
     }
-  | { readonly type: "stdio"; readonly command: string; readonly args: readonly string[] };
+  | {
+      readonly type: "stdio";
+      readonly command: string;
+      readonly args: readonly string[];
+      readonly silenceMs: number;
+    };
 
 /** The arguments that name a server. */
 export interface TargetArguments {
@@ -332,20 +368,20 @@ export function parseTarget({
   timeout,
   program,
 }: TargetArguments): ClientTarget {
+  const silenceMs = timeout === undefined ? defaultSilenceMs : parseDuration(timeout);
+  if (silenceMs === undefined || silenceMs === 0)
+    throw new UsageError(`\`${timeout ?? ""}\` is not a duration such as \`30s\` or \`5m\``);
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) throw new UsageError("expected a command after --");
     if (text !== undefined) throw new UsageError("a URL and a command cannot be combined");
     if (headers.length > 0) throw new UsageError("--header needs a URL, not a command");
     if (socket !== undefined) throw new UsageError("--socket and a command cannot be combined");
-    return { type: "stdio", command, args };
+    return { type: "stdio", command, args, silenceMs };
   }
-  const silenceMs = timeout === undefined ? defaultSilenceMs : parseDuration(timeout);
-  if (silenceMs === undefined || silenceMs === 0)
-    throw new UsageError(`\`${timeout ?? ""}\` is not a duration such as \`30s\` or \`5m\``);
   const url = URL.parse(text ?? (socket === undefined ? defaultEndpoint : socketEndpoint));
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw new UsageError(`\`${text ?? ""}\` is not an http or https URL`);
+    throw new UsageError(`\`${text ?? ""}\` is not an http or https URL${hostHint(text ?? "")}`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new UsageError("the URL contains credentials; pass them with --header");
@@ -357,6 +393,21 @@ export function parseTarget({
     socket,
     silenceMs,
   };
+}
+
+/** What to say about a word in the place of a URL, which may also be a verb or a command to start. */
+export function notServer(word: string, verb?: string): UsageError {
+  const verbs = verb === undefined ? "" : `; the only verb is \`${verb}\``;
+  const isProgram = !word.includes("://") && hostHint(word) === "";
+  const hint = isProgram ? "; put `--` before a command to start" : hostHint(word);
+  return new UsageError(`\`${word}\` is not an http or https URL${verbs}${hint}`);
+}
+
+/** What to write for a host without a scheme. */
+function hostHint(word: string): string {
+  const isFile = /\.(?:[cm]?[jt]s|py|rb|sh)$/u.test(word);
+  const isHost = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+:\d+|\[[\da-f:]+\])(?::\d+)?(?:\/|$)/iu.test(word);
+  return isHost && !isFile ? `; write \`http://${word}\`` : "";
 }
 
 /** Behind a socket there is no other host. */

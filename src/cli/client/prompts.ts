@@ -6,7 +6,7 @@ import { defineCommand, UsageError } from "../define-command.ts";
 import { isTty, type CommandIo } from "../io.ts";
 import { indentedText, printable, printableLine, table, widthOf } from "../text-layout.ts";
 import { formatBlock } from "./call.ts";
-import { readTarget, serverHeading, withClient } from "./client.ts";
+import { notServer, readTarget, serverHeading, withClient } from "./client.ts";
 import { formatGaps, metaOf, noList, readPrompts, type WholeList } from "./lists.ts";
 import { counted, printableJson } from "./resources.ts";
 import { parsePairs } from "./tool-arguments.ts";
@@ -16,8 +16,7 @@ export const prompts = defineCommand("prompts", async (args, io: CommandIo) => {
   const { values } = args;
   const { target, rest } = readTarget(args);
   const [verb, name, ...words] = rest;
-  if (verb !== undefined && verb !== "get")
-    throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`get\``);
+  if (verb !== undefined && verb !== "get") throw notServer(verb, "get");
   if (verb !== undefined && name === undefined) throw new UsageError("get needs the name of a prompt");
   const given = Object.fromEntries(parsePairs(words).map(({ key, text }) => [key, text]));
   return withClient(target, io, {}, async (client) => {
@@ -55,7 +54,9 @@ function problemOf(name: string, args: Readonly<Record<string, string>>, list: r
       name,
       list.map((known) => known.name),
     );
-    return `unknown prompt \`${name}\`${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
+    const names = list.slice(0, 10).map((known) => `\`${known.name}\``);
+    const known = names.length === 0 ? "the server has no prompts" : `expected one of ${names.join(", ")}`;
+    return `unknown prompt \`${name}\`; ${meant === undefined ? known : `did you mean \`${meant}\`?`}`;
   }
   const missing = (prompt.arguments ?? []).filter((argument) => argument.required === true && !(argument.name in args));
   return missing.length === 0
@@ -68,7 +69,7 @@ function formatPrompt(
   { name, title, description = title ?? "", arguments: fields = [] }: Prompt,
   columns: number,
 ): string {
-  const words = fields.map((field) => (field.required === true ? `${field.name}=TEXT` : `[${field.name}=TEXT]`));
+  const words = fields.map((field) => (field.required === true ? `${field.name}=STRING` : `[${field.name}=STRING]`));
   const rows = fields.map((field) => [printableLine(field.name), printableLine(field.description ?? "")] as const);
   const lines = [printableLine([name, ...words].join(" ")), ...indentedText(description, columns)];
   return `\n${lines.join("\n")}\n${table(rows, 4, columns)}`;

@@ -6,16 +6,18 @@ import { isTty, type CommandIo } from "../io.ts";
 import { indentedText, printable, printableLine, widthOf } from "../text-layout.ts";
 import { notShown } from "./call.ts";
 import { formatGaps, mergeNotes, metaOf, noList, readResources, readResourceTemplates } from "./lists.ts";
-import { readTarget, serverHeading, withClient } from "./client.ts";
+import { notServer, readTarget, serverHeading, withClient } from "./client.ts";
 
 /** `headgate resources`: lists the resources and resource templates of a server, or reads one of them. */
 export const resources = defineCommand("resources", async (args, io: CommandIo) => {
   const { values } = args;
   const { target, rest } = readTarget(args);
   const [verb, uri, ...others] = rest;
-  if (verb !== undefined && verb !== "read")
-    throw new UsageError(`\`${verb}\` is not an http or https URL; the only verb is \`read\``);
+  if (verb !== undefined && verb !== "read") throw notServer(verb, "read");
   if (others.length > 0) throw new UsageError("read takes one URI");
+  const variable = /\{[^}]*\}/u.exec(uri ?? "")?.[0];
+  if (variable !== undefined)
+    throw new UsageError(`\`${uri ?? ""}\` is a template; write a value in place of \`${variable}\``);
   if (verb !== undefined && uri === undefined) throw new UsageError("read needs the URI of a resource");
   return withClient(target, io, {}, async (client) => {
     if (uri !== undefined) {

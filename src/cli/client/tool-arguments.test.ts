@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseVerbatimJson } from "../../lib/canonical-json.ts";
 import { UsageError } from "../define-command.ts";
-import { parseJsonObject, parsePairs, type SchemaObject, toArguments } from "./tool-arguments.ts";
+import { parseJsonObject, parsePairs, type SchemaObject, toArguments, unknownArguments } from "./tool-arguments.ts";
 
 const schema: SchemaObject = {
   type: "object",
@@ -84,6 +84,16 @@ describe("arguments on the command line", () => {
       ok: false,
       problem: "missing `text`; `texxt` is unknown",
     });
+  });
+
+  it("may be unknown to the tool, which is then pointed out", () => {
+    const unknown = (words: readonly string[], own: SchemaObject) => unknownArguments(parsePairs(words), own);
+    const open: SchemaObject = { properties: { to: {}, delay_ms: {} } };
+    expect(unknown(["to=1", "dealy_ms=2"], open)).toEqual(["unknown argument `dealy_ms`; did you mean `delay_ms`?"]);
+    expect(unknown(["to=1"], open)).toEqual([]);
+    expect(unknown(["x=1"], {})).toEqual([]);
+    expect(unknown(["x=1"], { ...open, additionalProperties: { type: "string" } })).toEqual([]);
+    expect(unknown(["x=1"], { ...open, patternProperties: {} })).toEqual([]);
   });
 
   it("cannot reach into prototypes", () => {

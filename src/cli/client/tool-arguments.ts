@@ -62,6 +62,15 @@ export function toArguments(pairs: readonly ArgumentPair[], schema: SchemaObject
   return { ok: true, value: Object.fromEntries(entries) };
 }
 
+/** What to say about arguments that the schema does not mention, but allows. */
+export function unknownArguments(pairs: readonly ArgumentPair[], schema: SchemaObject = {}): readonly string[] {
+  const properties = propertiesOf(schema);
+  // A schema without properties, with patterns or with alternatives does not say what there is.
+  const isPartial = ["patternProperties", "$ref", "anyOf", "oneOf", "allOf"].some((keyword) => keyword in schema);
+  if (properties.size === 0 || isPartial || isObject(schema["additionalProperties"])) return [];
+  return pairs.flatMap(({ key }) => (properties.has(key) ? [] : [unknownKey(key, properties)]));
+}
+
 /** Converts text to one of the allowed types; to a string if that is allowed. */
 export function convert(text: string, types: ReadonlySet<SchemaType>): ParseResult<unknown> {
   if (types.size === 0 || types.has("string")) return { ok: true, value: text };

@@ -68,8 +68,9 @@ count_slowly [to=INTEGER] [delay_ms=INTEGER]
   });
 
   it.each<[readonly string[], string]>([
-    [["nonsense"], "`nonsense` is not an http or https URL"],
-    [["http://x", "add"], "`add` is not an http or https URL"],
+    [["nonsense"], "`nonsense` is not an http or https URL; put `--` before a command to start"],
+    [["npx", "-y", "server"], "unknown option -y; put `--` before a command to start"],
+    [["http://x", "add"], "unexpected argument `add`; headgate call calls a tool"],
     [["http://x", "--url", "http://y"], "the URL is given twice; leave out --url, or the first word"],
   ])("refuses %j in words", async (args, problem) => {
     expect(await runCommand(tools, args)).toEqual({
@@ -111,7 +112,37 @@ describe("a server that cannot be listed", () => {
     expect(await runCommand(tools, [server.origin])).toEqual({
       exitCode: 4,
       out: "",
-      err: `headgate: ${server.origin}/ responds, but does not speak MCP\n`,
+      err: `headgate: ${server.origin}/ responds, but does not speak MCP; the endpoint of most servers is /mcp\n`,
+    });
+  });
+
+  it("is told in one line: JSON of another protocol", async () => {
+    await using server = await listenOnLoopback((_request, response) => {
+      response.writeHead(200, { "content-type": "application/json" }).end('{"ready":true}');
+    });
+    expect(await runCommand(tools, [`${server.origin}/mcp`])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: ${server.origin}/mcp responds, but does not speak MCP\n`,
+    });
+  });
+
+  it("is told in one line: TLS expected, but not spoken", async () => {
+    await using server = await listenOnLoopback((_request, response) => response.end());
+    const url = `${server.origin.replace("http:", "https:")}/mcp`;
+    expect(await runCommand(tools, [url])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: what listens at ${url} does not speak TLS; write http:// instead of https://, or correct the port\n`,
+    });
+  });
+
+  it("is told in one line: a command that never responds", async () => {
+    const program = [process.execPath, "-e", "process.stdin.resume()"];
+    expect(await runCommand(tools, ["--timeout", "300ms", "--", ...program])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: \`${program.join(" ")}\` has not responded to anything for 300ms; wait longer with --timeout\n`,
     });
   });
 
@@ -138,7 +169,7 @@ describe("a server that cannot be listed", () => {
     expect(await runCommand(tools, [server.origin])).toEqual({
       exitCode: 4,
       out: "",
-      err: `headgate: nothing is listening at ${server.origin}/\n`,
+      err: `headgate: nothing is listening at ${server.origin}/; start the server, or correct the URL\n`,
     });
   });
 

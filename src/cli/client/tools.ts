@@ -1,6 +1,6 @@
 import type { Tool } from "@modelcontextprotocol/client";
 
-import { readTarget, serverHeading, withClient } from "./client.ts";
+import { notServer, readTarget, serverHeading, withClient } from "./client.ts";
 import { formatGaps, metaOf, readTools } from "./lists.ts";
 import { counted, printableJson } from "./resources.ts";
 import { exitCodes } from "../commands.ts";
@@ -13,7 +13,9 @@ import { indentedText, printableLine, table, textWidth, widthOf } from "../text-
 export const tools = defineCommand("tools", async (args, io: CommandIo) => {
   const { values } = args;
   const { target, rest } = readTarget(args);
-  if (rest[0] !== undefined) throw new UsageError(`\`${rest[0]}\` is not an http or https URL`);
+  if (rest[0] !== undefined && rest.length < args.positionals.length)
+    throw new UsageError(`unexpected argument \`${rest[0]}\`; headgate call calls a tool`);
+  if (rest[0] !== undefined) throw notServer(rest[0]);
   return withClient(target, io, {}, async (client) => {
     const { entries, notes } = await readTools(client);
     if (values.size === true) {

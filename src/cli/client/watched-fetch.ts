@@ -14,7 +14,7 @@ const resumeAttempts = 2;
 const maxEventBytes = 2 ** 28;
 
 /** The server went away or stopped responding while requests wait for a response. */
-class ConnectionLost extends Error {
+export class ConnectionLost extends Error {
   readonly code: "CONNECTION_CLOSED" | "SERVER_SILENT";
 
   constructor(code: ConnectionLost["code"]) {

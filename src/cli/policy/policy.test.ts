@@ -171,7 +171,7 @@ allow, changed: no rule decided
   });
 
   it.each<[string, readonly string[]]>([
-    ["PARAMS is not JSON", ["ping", "{", "-c", "gate.yaml"]],
+    ['PARAMS is not JSON; write it in single quotes, such as \'{"name":"add"}\'', ["ping", "{", "-c", "gate.yaml"]],
     ["--answer is not a JSON object", ["ping", "-c", "gate.yaml", "--answer", "1"]],
     ["unknown route `c`; expected one of a, b", ["ping", "-c", "two.yaml", "--route", "c"]],
     ["route `a` has no policy: everything is allowed", ["ping", "-c", "two.yaml", "--route", "a"]],

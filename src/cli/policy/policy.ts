@@ -14,11 +14,13 @@ import {
   toSampleExchange,
   toSamplePrincipal,
 } from "../../gateway/evaluation/sample-exchange.ts";
+import { closestName } from "../../lib/closest-name.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";
 import { mappingOptions } from "../../policy/authzen/provider.ts";
 import type { RuleTrace } from "../../policy/cel/decide.ts";
 import type { Decision } from "../../policy/provider/provider.ts";
+import { methodNames } from "../../protocol/methods.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import { exitCodes } from "../commands.ts";
 import { configInFolder, defineCommand, loadConfigFile, UsageError } from "../define-command.ts";
@@ -68,6 +70,9 @@ async function policyExplain(options: PolicyExplainOptions, io: CliIo): Promise<
   const route = chooseRoute(config, options.route);
   const { principal, warning } = parsePrincipal(options.principal, route, config);
   if (warning !== undefined) io.err(`headgate policy: --principal: ${warning} (warning)\n`);
+  const meant = methodNames.includes(options.method) ? undefined : closestName(options.method, methodNames);
+  if (meant !== undefined)
+    io.err(`headgate policy: MCP has no method \`${options.method}\`; did you mean \`${meant}\`? (warning)\n`);
   const inspected = parseSample(options, route.name, principal);
   const head = `${inspected.phase} ${options.method} on route ${route.name}, by ${principal.id} (${principal.kind})`;
   io.out([head, ...explain(inspected, route), ""].join("\n"));
@@ -123,7 +128,7 @@ function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new UsageError(`${name} is not JSON`);
+    throw new UsageError(`${name} is not JSON; write it in single quotes, such as '{"name":"add"}'`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 
 import { routeNameOf } from "../../config/mcp-servers.ts";
+import { meantValue } from "../../lib/closest-name.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { InputFileError, namedConfig, parseHeader, UsageError } from "../define-command.ts";
 
@@ -17,12 +18,19 @@ export interface InlineOptions {
   readonly program?: readonly string[] | undefined;
 }
 
+const transports: readonly string[] = ["streamable-http", "sse", "auto"];
+
 /** Refuses options that would have no effect. */
 export function checkInlineOptions({ upstream, program, ...options }: InlineOptions): void {
   if (program?.length === 0) throw new UsageError("expected a command after --");
   if (upstream === undefined) {
     if (options["upstream-header"] !== undefined) throw new UsageError("--upstream-header needs --upstream URL");
     if (options.transport !== undefined) throw new UsageError("--transport needs --upstream URL");
+  }
+  if (options.transport !== undefined && !transports.includes(options.transport)) {
+    const meant = meantValue(options.transport, transports);
+    const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
+    throw new UsageError(`--transport must be one of ${transports.join(", ")}${hint}`);
   }
   // `localhost:3000` is a URL too, with the scheme `localhost`.
   if (upstream !== undefined && !/^https?:/iu.test(URL.parse(upstream)?.protocol ?? "")) {

@@ -34,14 +34,19 @@ export const intercept = defineCommand("intercept", async ({ values, positionals
     ended.abort();
   });
   const desk = new Desk(gateway, io);
-  const asking = desk.ask(ended.signal).finally(() => {
-    ended.abort();
-  });
+  // Not before the gateway has taken the filter: it may refuse it.
+  let asking: Promise<void> | undefined;
+  const begin = (): void => {
+    desk.open(query.get("filter") ?? "");
+    asking = desk.ask(ended.signal).finally(() => {
+      ended.abort();
+    });
+  };
   try {
     const events = followGateway(gateway, `/holds/events?${query.toString()}`, ended.signal);
     for await (const { event, data } of events) {
       // The gateway is ours, and of the same version or it would not have our token.
-      if (event === "open") desk.open(query.get("filter") ?? "");
+      if (event === "open") begin();
       else if (event === "held") desk.add(data as HeldView);
       else if (event === "released") desk.remove((data as { readonly id: string }).id);
     }

@@ -30,6 +30,8 @@ export const drift = defineCommand("drift", async ({ values, positionals }, io: 
     throw new UsageError(`unknown verb \`${verb}\`; expected \`approve\` or nothing`);
   const file = values.lock ?? "headgate.lock.json";
   const lock = await readLock(file, io);
+  if (lock === emptyLock && verb === undefined)
+    io.err(`headgate drift: there is no lock file ${file}; headgate drift approve writes it\n`);
   const store = await resolveStore({ store: values.store }, io);
   const { calls } = await readRecordedTraffic(readLines(store, io, definingExchanges), { leg: "upstream" });
   const offered = [...offeredDefinitions(calls)].filter(
@@ -97,7 +99,10 @@ function reportDrift(
     }
   }
   const total = offered.reduce((sum, [, own]) => sum + own.definitions.length, 0);
-  if (!isJson) io.out(`${total} definitions of ${offered.length} routes, ${count} differ from the approved ones\n`);
+  if (!isJson)
+    io.out(
+      `${total} definitions of ${offered.length} ${offered.length === 1 ? "route" : "routes"}, ${count} differ from the approved ones\n`,
+    );
   return count === 0 ? exitCodes.ok.code : exitCodes.failed.code;
 }
 

@@ -6,8 +6,9 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { callFrames, captureRecord } from "../../../test/support/recording.ts";
+import { findById } from "./block-index.ts";
 import { storeFormat } from "./schema.ts";
-import { createSqlStore } from "./sql-store.ts";
+import { createSqlStore, openSqlStore } from "./sql-store.ts";
 import { describeStore } from "../../../test/support/record-store-contract.ts";
 import { openSqlite, openSqliteReader, openSqliteStore } from "./sqlite.ts";
 
@@ -90,6 +91,28 @@ describe("a SQLite file", () => {
     await store.prune({ before: 5 });
     await store.append({ capture: captureRecord("c1"), frames: big("b", 10) });
     expect((await store.exchanges({})).exchanges.map(({ id, state }) => [id, state])).toEqual([["b", "ok"]]);
+  });
+
+  it("finds one exchange without reading the others", async () => {
+    const database = openSqlite({ file: newFile() });
+    const steps: string[] = [];
+    const explained: typeof database = {
+      ...database,
+      all: async (sql, values) => {
+        const plan = await database.all(`EXPLAIN QUERY PLAN ${sql}`, values);
+        steps.push(...plan.map((row) => String(row["detail"])));
+        return database.all(sql, values);
+      },
+    };
+    await using store = await openSqlStore(explained, options);
+    await store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "a", answer: "x" }) });
+    // As the writer looks for it when frames come after its end.
+    expect(await findById(explained, 1, "a")).toEqual(expect.any(Number));
+    expect((await store.operation("a"))?.id).toBe("a");
+    await store.frames("c1", "a");
+    await store.exchange("a");
+    expect(steps.filter((step) => /AUTOMATIC|^SCAN (?:exchange|pack)$/u.test(step))).toEqual([]);
+    expect(steps.filter((step) => step.startsWith("SEARCH exchange"))).not.toEqual([]);
   });
 
   it("returns free space in steps, so that others can write in between", async () => {

@@ -121,7 +121,8 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     identity = identityOf(file);
     if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
   }
-  database.exec("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;");
+  // Where SQLite expects to save work by an index made for one query, it reads every exchange to make it.
+  database.exec("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY; PRAGMA automatic_index = OFF;");
 
   const own: SqlDatabase = {
     dialect: "sqlite",

@@ -24,7 +24,9 @@ const exchanges = Number(process.env["CONSOLE_BENCH_EXCHANGES"] ?? "1000000");
 const rounds = Number(process.env["CONSOLE_BENCH_ROUNDS"] ?? "31");
 const seconds = Number(process.env["CONSOLE_BENCH_SECONDS"] ?? "1");
 const looks = 7;
+/** As often as the page does it: `showMs` and `repairMs` of the live view, and `refreshMs` of the whole. */
 const showMs = 2000;
+const refreshMs = 5000;
 
 /** How soon the console shows something, and what it costs a gateway that somebody watches. */
 export async function run(): Promise<BenchRow[]> {
@@ -120,10 +122,13 @@ async function watched(rig: Rig, upstream: Server, folder: string): Promise<Benc
   ];
 }
 
-/** What an open page does: it follows the traffic, and every two seconds shows the newest call with its why. */
+/**
+ * What an open page does: it follows the traffic, and every two seconds shows the newest call with its why. If
+ * exchanges were left out, it reads the newest rows again.
+ */
 function openPage(api: string) {
   const ready = Promise.withResolvers<void>();
-  let [bytes, omitted] = [0, 0];
+  let [bytes, omitted, repaired] = [0, 0, 0];
   let rest = "";
   const live = request(`${api}/live`, { headers: { authorization: authorization() } }, (response) => {
     response.setEncoding("utf8");
@@ -139,24 +144,30 @@ function openPage(api: string) {
   });
   live.on("error", ready.reject);
   live.end();
-  const timer = setInterval(() => {
-    void showNewest(api).catch(ready.reject);
-  }, showMs);
+  const timers = [
+    setInterval(() => {
+      const wasOmitted = omitted > repaired;
+      repaired = omitted;
+      void showNewest(api, wasOmitted ? 200 : 1).catch(ready.reject);
+    }, showMs),
+    setInterval(() => void get(`${api}/about`).catch(ready.reject), refreshMs),
+  ];
   return {
     ready: ready.promise,
     seen: () => ({ bytes, omitted }),
     [Symbol.asyncDispose]: async () => {
-      clearInterval(timer);
+      timers.forEach(clearInterval);
       live.removeListener("error", ready.reject).on("error", () => {});
       live.destroy();
     },
   };
 }
 
-async function showNewest(api: string): Promise<void> {
-  const { exchanges: rows } = JSON.parse(await get(`${api}/exchanges?limit=1`)) as ExchangePage;
-  for (const { id } of rows)
-    for (const part of ["", "/why"]) await get(`${api}/exchanges/${encodeURIComponent(id)}${part}`);
+async function showNewest(api: string, limit: number): Promise<void> {
+  const { exchanges: rows } = JSON.parse(await get(`${api}/exchanges?limit=${limit}`)) as ExchangePage;
+  const [newest] = rows;
+  if (newest === undefined) return;
+  for (const part of ["", "/why"]) await get(`${api}/exchanges/${encodeURIComponent(newest.id)}${part}`);
 }
 
 async function get(url: string): Promise<string> {

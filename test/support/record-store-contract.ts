@@ -415,12 +415,12 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("follows the newest frames of a look where they are bounded, and counts the exchanges that it left out", async () => {
+    it("follows the newest exchanges of a look where they are bounded, and counts those that it left out", async () => {
       await withStore(openStore, async (store) => {
         await store.append({ capture: captureRecord("c1"), frames: some });
         const stop = new AbortController();
         const [seen, omitted]: [string[], number[]] = [[], []];
-        const bounds = { maxFrames: 15, onOmitted: (count: number) => omitted.push(count) };
+        const bounds = { maxExchanges: 2, onOmitted: (count: number) => omitted.push(count) };
         const following = (async () => {
           for await (const { id } of store.follow({ signal: stop.signal, intervalMs: 1, ...bounds })) {
             seen.push(id);
@@ -434,6 +434,36 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         await store.append({ capture: captureRecord("c1"), frames: calls.flat() });
         await following;
         expect({ seen, omitted }).toEqual({ seen: ["d-4", "d-5"], omitted: [3] });
+      });
+    });
+
+    it.each<readonly [string, FilterCondition]>([
+      ["that SQL tells exactly", { type: "is", field: "principal", value: "ann" }],
+      ["that SQL does not tell exactly", { type: "like", field: "principal", pattern: "A*N" }],
+      ["on texts", { type: "text", text: "needle", in: "any" }],
+    ])("leaves out nothing that matches a condition %s because of what does not", async (_name, where) => {
+      await withStore(openStore, async (store) => {
+        const stop = new AbortController();
+        const [seen, omitted]: [string[], number[]] = [[], []];
+        const bounds = { maxExchanges: 2, onOmitted: (count: number) => omitted.push(count) };
+        const following = (async () => {
+          for await (const { id } of store.follow({ where, signal: stop.signal, intervalMs: 1, ...bounds })) {
+            seen.push(id);
+            if (seen.length === 2) stop.abort();
+          }
+        })();
+        await store.captures();
+        const calls = Array.from({ length: 12 }, (_, number) =>
+          callFrames({
+            id: `e-${number + 10}`,
+            seq: 90 + number * 10,
+            principal: [1, 3].includes(number) ? "ann" : "bob",
+            answer: [1, 3].includes(number) ? "a needle" : "hay",
+          }),
+        );
+        await store.append({ capture: captureRecord("c1"), frames: calls.flat() });
+        await following;
+        expect({ seen, omitted }).toEqual({ seen: ["e-11", "e-13"], omitted: [] });
       });
     });
 

@@ -27,7 +27,7 @@ export class LiveTraffic {
   readonly isPaused = signal(false);
   readonly isSearching = signal(true);
   readonly problem = signal<ApiError | Error | undefined>(undefined);
-  /** How many new exchanges the server left out because this page was too slow. */
+  /** How many new exchanges the server left out because there were too many, or this page was too slow. */
   readonly omitted = signal(0);
   readonly filter: string;
   readonly #stop: () => void;

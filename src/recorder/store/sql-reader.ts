@@ -1,9 +1,10 @@
 import { GatewayError } from "../../errors.ts";
-import { captureFormat, type ExchangeRecord, type Frame } from "../contract.ts";
+import { captureFormat, type ExchangeRecord, type FilterCondition, type Frame } from "../contract.ts";
 import { deriveOperation } from "../derive.ts";
 import { idSortKey } from "../exchange-id.ts";
 import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
 import { blocksOf, findRows, inBlock } from "./block-index.ts";
+import { toSql } from "./condition-sql.ts";
 import { toCapture, toExchange } from "./schema.ts";
 import { createCaptureIds, findExchanges, framesAt, framesOfCapture, type CaptureIds } from "./find-exchanges.ts";
 import { captureStride, toPosition, type SqlDatabase, type SqlRow } from "./sql-database.ts";
@@ -158,6 +159,18 @@ function parseCursor(cursor: string): { readonly at: number; readonly position: 
   return { at: Number(match[1]), position: Number(match[2]) };
 }
 
+/** Which exchanges of a capture a look is about. */
+interface FollowedRange {
+  /** Frames after this number, up to the last one. */
+  readonly after: number;
+  readonly end: number;
+  readonly where: FilterCondition | undefined;
+  readonly limit: number;
+}
+
+/** How many rows are read for each exchange of a look, where SQL lets through what does not match. */
+const examinedPerExchange = 8;
+
 /** Follows a store by looking at it again and again; nothing is held open in between. */
 function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: ReaderDeps): RecordReader["follow"] {
   /** The last frame number of each capture. */
@@ -166,43 +179,57 @@ function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: Rea
     return new Map(rows.map((row) => [Number(row["number"]), Number(row["last_seq"])]));
   }
 
-  async function changedIn(capture: number, from: number, to: number): Promise<readonly ExchangeRecord[]> {
+  /** The newest exchanges with frames in a range that match, oldest first, and how many more there are. */
+  async function changedIn(
+    capture: number,
+    { after, end, where, limit }: FollowedRange,
+  ): Promise<{ readonly exchanges: readonly ExchangeRecord[]; readonly omitted: number }> {
+    const condition = where === undefined ? undefined : toSql(where, database.dialect, true);
+    const matches = where === undefined || condition?.isExact === true ? undefined : createConditionMatcher(where);
+    const needsBodies = where !== undefined && readsBodies(where);
+    const source = `FROM exchange_view AS exchange WHERE exchange.position IN (
+        SELECT owner FROM pack WHERE position > ? AND position <= ?) AND ${condition?.sql ?? "1 = 1"}`;
+    const values = [toPosition(capture, after), toPosition(capture, end), ...(condition?.values ?? [])];
+    // What SQL cannot tell exactly is looked at here, so some more rows are read.
+    const examined = matches === undefined ? limit : limit * examinedPerExchange;
     const rows = await database.all(
-      `SELECT * FROM exchange_view WHERE position IN (
-        SELECT owner FROM pack WHERE position > ? AND position <= ?) ORDER BY position`,
-      [toPosition(capture, from), toPosition(capture, to)],
+      `SELECT exchange.* ${source} ORDER BY exchange.position DESC${
+        Number.isFinite(examined) ? ` LIMIT ${examined}` : ""
+      }`,
+      values,
     );
     const id = await captures.of(capture);
-    return rows.map((row) => toExchange(row, id));
-  }
-
-  async function changesIn(capture: number, from: number, to: number): Promise<number> {
-    const [row] = await database.all(
-      "SELECT COUNT(DISTINCT owner) AS count FROM pack WHERE position > ? AND position <= ?",
-      [toPosition(capture, from), toPosition(capture, to)],
-    );
-    return Number(row?.["count"] ?? 0);
+    const exchanges: ExchangeRecord[] = [];
+    let omitted = 0;
+    for (const row of rows) {
+      const exchange = toExchange(row, id);
+      if (matches !== undefined) {
+        const bodies = bodiesOf(needsBodies ? await framesAt(database, toPosition(capture, exchange.seq), id) : []);
+        if (!matches(exchange, () => bodies)) continue;
+      }
+      if (exchanges.length < limit) exchanges.push(exchange);
+      else omitted++;
+    }
+    if (rows.length === examined) {
+      const [counted] = await database.all(`SELECT COUNT(*) AS count ${source}`, values);
+      omitted += Number(counted?.["count"] ?? 0) - rows.length;
+    }
+    return { exchanges: exchanges.toReversed(), omitted };
   }
 
   async function* follow(query: FollowQuery): AsyncGenerator<ExchangeRecord> {
-    const { where, signal, intervalMs = 250, maxFrames = Number.POSITIVE_INFINITY, onOmitted } = query;
-    const matches = where === undefined ? undefined : createConditionMatcher(where);
-    const needsBodies = where !== undefined && readsBodies(where);
+    const { where, signal, intervalMs = 250, maxExchanges: limit = Number.POSITIVE_INFINITY, onOmitted } = query;
     let seen = await lastFrames();
     while (!signal.aborted) {
       const now = await lastFrames();
       for (const [capture, end] of now) {
-        const last = seen.get(capture) ?? -1;
-        if (end <= last) continue;
-        const from = Math.max(last, end - maxFrames);
-        if (from > last) onOmitted?.(await changesIn(capture, last, from));
-        for (const exchange of await changedIn(capture, from, end)) {
-          const frames = needsBodies
-            ? await framesAt(database, toPosition(capture, exchange.seq), exchange.capture)
-            : [];
-          const bodies = bodiesOf(frames);
-          if (matches === undefined || matches(exchange, () => bodies)) yield exchange;
+        const after = seen.get(capture) ?? -1;
+        if (end <= after) continue;
+        const { exchanges, omitted } = await changedIn(capture, { after, end, where, limit });
+        if (omitted > 0) onOmitted?.(omitted);
+        for (const exchange of exchanges) {
           if (signal.aborted) return;
+          yield exchange;
         }
       }
       seen = now;

@@ -150,9 +150,9 @@ export interface FollowQuery {
   readonly signal: AbortSignal;
   /** Time between two looks. Default: 250. */
   readonly intervalMs?: number;
-  /** The most frames of one look, the newest ones. Default: all. */
-  readonly maxFrames?: number;
-  /** Called with how many exchanges a look left out. */
+  /** The most exchanges of one look, the newest ones. Default: all. */
+  readonly maxExchanges?: number;
+  /** Called with how many more exchanges a look found. With a condition on texts, they may not all match. */
   readonly onOmitted?: (exchanges: number) => void;
 }
 

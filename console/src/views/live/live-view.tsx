@@ -143,7 +143,10 @@ function LiveSwitch({ traffic }: { readonly traffic: LiveTraffic }) {
   return (
     <>
       {traffic.omitted.value > 0 && (
-        <span class="badge warn" title="This page was too slow to show everything; reload to see it">
+        <span
+          class="badge warn"
+          title="More happened than can be read here as it happens. All of it is recorded: filter or scroll to find it."
+        >
           {formatCount(traffic.omitted.value)} left out
         </span>
       )}

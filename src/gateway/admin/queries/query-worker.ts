@@ -10,14 +10,14 @@ import type { RecordReader } from "../../../recorder/store/store-contract.ts";
 import type { QueryReply, QueryRequest, QueryTarget } from "./query-thread.ts";
 import { createTrafficQueries } from "./traffic-queries.ts";
 
-const followMs = 200;
+const followMs = 250;
 /**
  * The share of the thread's time for following new traffic, all filters together: watching must not slow down the
  * gateway.
  */
-const busyShare = 1 / 40;
-/** The newest frames of one look, of about two thousand exchanges; a page shows no more in the time of a look. */
-const maxFrames = 8000;
+const busyShare = 1 / 100;
+/** The newest exchanges of one look: a thousand a second are more than a person can read. */
+const maxExchanges = 300;
 /** A new file gets its tables within this time, also on a busy machine. */
 const [maxOpenings, openAgainMs] = [100, 50];
 /** How many exchanges go to the main thread at once. */
@@ -88,7 +88,7 @@ function serveQueries(port: MessagePort, target: QueryTarget): void {
     const query = {
       signal: stop.signal,
       intervalMs: followMs,
-      maxFrames,
+      maxExchanges,
       onOmitted: (count: number) => port.postMessage({ id, type: "omitted", count } satisfies QueryReply),
       ...(where === undefined ? {} : { where }),
     };

@@ -187,17 +187,16 @@ function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: Rea
     const condition = where === undefined ? undefined : toSql(where, database.dialect, true);
     const matches = where === undefined || condition?.isExact === true ? undefined : createConditionMatcher(where);
     const needsBodies = where !== undefined && readsBodies(where);
-    const source = `FROM exchange_view AS exchange WHERE exchange.position IN (
-        SELECT owner FROM pack WHERE position > ? AND position <= ?) AND ${condition?.sql ?? "1 = 1"}`;
-    const values = [toPosition(capture, after), toPosition(capture, end), ...(condition?.values ?? [])];
+    const range = [toPosition(capture, after), toPosition(capture, end)];
+    const values = [...range, ...(condition?.values ?? [])];
     // What SQL cannot tell exactly is looked at here, so some more rows are read.
     const examined = matches === undefined ? limit : limit * examinedPerExchange;
-    const rows = await database.all(
-      `SELECT exchange.* ${source} ORDER BY exchange.position DESC${
-        Number.isFinite(examined) ? ` LIMIT ${examined}` : ""
-      }`,
-      values,
-    );
+    const newest = ` ORDER BY position DESC${Number.isFinite(examined) ? ` LIMIT ${examined}` : ""}`;
+    const changed = "FROM pack WHERE position > ? AND position <= ?";
+    // Without a condition, the newest packs are those of the newest exchanges, and others need not be read.
+    const source = `FROM exchange_view AS exchange WHERE exchange.position IN (
+        SELECT owner ${changed}${where === undefined ? newest : ""}) AND ${condition?.sql ?? "1 = 1"}`;
+    const rows = await database.all(`SELECT exchange.* ${source}${newest}`, values);
     const id = await captures.of(capture);
     const exchanges: ExchangeRecord[] = [];
     let omitted = 0;
@@ -210,8 +209,9 @@ function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: Rea
       if (exchanges.length < limit) exchanges.push(exchange);
       else omitted++;
     }
-    if (rows.length === examined) {
-      const [counted] = await database.all(`SELECT COUNT(*) AS count ${source}`, values);
+    if (where === undefined ? end - after > examined : rows.length === examined) {
+      const count = where === undefined ? `COUNT(DISTINCT owner) AS count ${changed}` : `COUNT(*) AS count ${source}`;
+      const [counted] = await database.all(`SELECT ${count}`, values);
       omitted += Number(counted?.["count"] ?? 0) - rows.length;
     }
     return { exchanges: exchanges.toReversed(), omitted };

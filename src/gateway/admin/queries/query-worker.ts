@@ -15,7 +15,7 @@ const followMs = 250;
  * The share of the thread's time for following new traffic, all filters together: watching must not slow down the
  * gateway.
  */
-const busyShare = 1 / 100;
+const busyShare = 1 / 200;
 /** The newest exchanges of one look: a thousand a second are more than a person can read. */
 const maxExchanges = 300;
 /** A new file gets its tables within this time, also on a busy machine. */

@@ -223,7 +223,7 @@ describe("in the console", () => {
     expect(JSON.stringify((await opened.ask("/drift")).json)).not.toContain('"tool add"');
   });
 
-  it("[SC-063] held messages are let go, changed, refused and answered", async () => {
+  it("[SC-063] held messages are released, changed, refused and answered", async () => {
     await using opened = await openConsole();
     await using at = await openAt(opened, "held");
     const { page } = at;

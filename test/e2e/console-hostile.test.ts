@@ -218,7 +218,7 @@ describe("the console in front of a hostile server", () => {
       await held.getByText(phase, { exact: true }).waitFor();
       await lookEverywhere(page);
       await expectNothingRan(page);
-      await held.getByRole("tab", { name: "Let go" }).click();
+      await held.getByRole("tab", { name: "Release" }).click();
       await held.getByRole("button", { name: "Release" }).click();
     }
     await call;

@@ -158,6 +158,41 @@ describe("the console", () => {
     expect(await at.page.getByRole("option", { name: /add/u }).count()).toBe(1);
   });
 
+  it("fills a view that was opened while the gateway was away", async () => {
+    const port = await freePort();
+    const first = await openConsole({ admin: { port } });
+    await using at = await signedIn(first);
+    await first[Symbol.asyncDispose]();
+    await at.page.getByRole("link", { name: /Figures/u }).click();
+    await at.page.getByRole("alert").getByText("The gateway does not answer").waitFor();
+    await using _second = await openConsole({ admin: { port } });
+    await at.page.getByText("No requests in this time").waitFor();
+    expect(await at.page.getByRole("alert").count()).toBe(0);
+  });
+
+  it("shows how a call ended that was running when its page was opened", async () => {
+    await using at = await signedIn(traffic);
+    await using client = await traffic.connect();
+    const call = client.sdk.callTool({ name: "count_slowly", arguments: { to: 20, delay_ms: 200 } });
+    await at.page.goto(`${traffic.consoleUrl}#/live?filter=open`);
+    await at.page.getByRole("option", { name: /count_slowly/u }).dblclick();
+    await at.page.getByRole("button", { name: "← Back" }).waitFor();
+    await at.page.getByText("still running").waitFor();
+    await call;
+    await at.page.getByRole("article").getByText("ok", { exact: true }).waitFor();
+    expect(at.problems).toEqual([]);
+  });
+
+  it("shows a rule that refused as one that refused", async () => {
+    await using at = await signedIn(traffic);
+    const place = traffic.places.find(({ name }) => name === "refused");
+    if (place === undefined) throw new Error("there is no picture of a refused call");
+    await goTo(at.page, traffic.consoleUrl, place);
+    const rule = at.page.getByRole("listitem").filter({ hasText: "no-failures" });
+    await rule.getByText("deny: true").waitFor();
+    expect(await rule.getAttribute("class")).toBe("rule decided bad");
+  });
+
   it("works behind nginx under another path, and says what to set where nginx changes the host", async () => {
     await using opened = await openConsole();
     const admin = opened.adminUrl ?? "";

@@ -13,6 +13,11 @@ export class ApiError extends Error {
     this.code = code;
     this.details = details;
   }
+
+  /** Whether the gateway did not answer: nothing did, or a proxy did in its place. */
+  get isUnreachable(): boolean {
+    return this.status === 0 || (this.status >= 502 && this.code === "unknown");
+  }
 }
 
 /** What a query may hold; undefined members are left out. */

@@ -177,8 +177,9 @@ export class LiveTraffic {
   }
 }
 
-function inParentheses(filter: string): string {
-  return filter === "" ? "" : `(${filter})`;
+/** A filter to which terms can be added, whatever is in it. */
+export function inParentheses(filter: string): string {
+  return /\||\bor\b/iu.test(filter) ? `(${filter})` : filter;
 }
 
 /** The next millisecond as a time of the filter language. */

@@ -1,6 +1,8 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
+import { ApiError } from "./api.ts";
+
 /** Something that is being fetched. What was there before stays while it is fetched again. */
 export interface Loaded<Value> {
   readonly value?: Value;
@@ -8,7 +10,13 @@ export interface Loaded<Value> {
   readonly isLoading: boolean;
 }
 
-/** Fetches when a key changes; an older answer never replaces a newer one. */
+/** How soon a gateway that does not answer is asked again. */
+const retryMs = 2000;
+
+/**
+ * Fetches when a key changes; an older answer never replaces a newer one. A gateway that does not answer is asked again
+ * until it does.
+ */
 export function useLoaded<Value>(
   key: string,
   fetchValue: (signal: AbortSignal) => Promise<Value>,
@@ -16,21 +24,27 @@ export function useLoaded<Value>(
   const state = useSignal<Loaded<Value>>({ isLoading: true });
   useEffect(() => {
     const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const load = (): void => {
+      fetchValue(stop.signal).then(
+        (value) => {
+          if (!stop.signal.aborted) state.value = { value, isLoading: false };
+        },
+        (error: unknown) => {
+          if (stop.signal.aborted) return;
+          const { value } = state.peek();
+          const problem = error instanceof Error ? error : new Error(String(error));
+          state.value = { ...(value === undefined ? {} : { value }), error: problem, isLoading: false };
+          if (error instanceof ApiError && error.isUnreachable) timer = setTimeout(load, retryMs);
+        },
+      );
+    };
     const { error: _error, ...before } = state.peek();
     state.value = { ...before, isLoading: true };
-    fetchValue(stop.signal).then(
-      (value) => {
-        if (!stop.signal.aborted) state.value = { value, isLoading: false };
-      },
-      (error: unknown) => {
-        if (stop.signal.aborted) return;
-        const { value } = state.peek();
-        const problem = error instanceof Error ? error : new Error(String(error));
-        state.value = { ...(value === undefined ? {} : { value }), error: problem, isLoading: false };
-      },
-    );
+    load();
     return () => {
       stop.abort();
+      clearTimeout(timer);
     };
   }, [key]);
   return state;

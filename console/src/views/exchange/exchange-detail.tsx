@@ -1,3 +1,6 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
 import type { ExchangeRecord, Frame, OperationRecord } from "../../../../src/recorder/contract.ts";
 import { StatusBadge } from "../../parts/badges.tsx";
 import { CopyButton } from "../../parts/copy-button.tsx";
@@ -6,7 +9,7 @@ import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { get } from "../../state/api.ts";
+import { ApiError, get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
 import { aboutRoute, session } from "../../state/session.ts";
@@ -22,21 +25,39 @@ interface Found {
   readonly frames: Readonly<Record<string, readonly Frame[]>>;
 }
 
+/** How often a request that is still running is read again. */
+const runningMs = 2000;
+
 /** Everything about one exchange. `version` changes when it does. */
 export function ExchangeDetail({ id, version = "" }: { readonly id: string; readonly version?: string }) {
-  const loaded = useLoaded(`${id} ${version}`, (signal) =>
+  const round = useSignal(0);
+  const loaded = useLoaded(`${id} ${version} ${round.value}`, (signal) =>
     get<Found>(`exchanges/${encodeURIComponent(id)}`, {}, signal),
   );
   const { value, error } = loaded.value;
-  if (error !== undefined)
-    return (
-      <div class="exchange">
-        <Problem error={error} />
-      </div>
-    );
   const record = value?.operation.exchanges.find((one) => one.id === id) ?? value?.operation.exchanges[0];
-  if (value === undefined || record === undefined) return <Loading what="Reading the exchange…" />;
-  return <Shown key={record.id} record={record} operation={value.operation} frames={value.frames[record.id] ?? []} />;
+  // What was shown stays while the gateway restarts, but not in place of an exchange that there is not.
+  const isShown = error === undefined || (error instanceof ApiError && error.isUnreachable);
+  const isRunning = isShown && record?.state === "open";
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    const timer = setInterval(() => round.value++, runningMs);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+  return (
+    <>
+      {error !== undefined && (
+        <div class="exchange">
+          <Problem error={error} />
+        </div>
+      )}
+      {value === undefined || record === undefined || !isShown ? (
+        error === undefined && <Loading what="Reading the exchange…" />
+      ) : (
+        <Shown key={record.id} record={record} operation={value.operation} frames={value.frames[record.id] ?? []} />
+      )}
+    </>
+  );
 }
 
 interface ShownProps {

@@ -2,7 +2,7 @@ import type { PolicyExplanation } from "../../../../src/gateway/evaluation/expla
 import type { ExchangeStatus, Frame, FrameDecision } from "../../../../src/recorder/contract.ts";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
-import { Icon } from "../../parts/icon.tsx";
+import { Icon, type IconName } from "../../parts/icon.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
@@ -203,8 +203,12 @@ function PhaseRules({ phase }: { readonly phase: PolicyExplanation["phases"][num
       ) : (
         <ol class="rules">
           {phase.rules.map(({ id, action, shadow, condition, outcome, problem }) => (
-            <li key={id} class={`rule${id === phase.rule ? " decided" : ""}`} aria-current={id === phase.rule}>
-              <Icon name={outcome === "true" ? "check" : outcome === "failed" ? "cross" : "dash"} size={14} />
+            <li
+              key={id}
+              class={`rule${id === phase.rule ? ` decided ${action === "deny" ? "bad" : "good"}` : ""}`}
+              aria-current={id === phase.rule}
+            >
+              <Icon name={iconOf(action, outcome)} size={14} />
               <b class="rule-id">
                 <Foreign text={id} />
               </b>
@@ -239,6 +243,12 @@ function PhaseRules({ phase }: { readonly phase: PolicyExplanation["phases"][num
       )}
     </section>
   );
+}
+
+/** A rule that refuses is no success, also where its condition holds. */
+function iconOf(action: string, outcome: string): IconName {
+  if (outcome === "true") return action === "deny" ? "cross" : "check";
+  return outcome === "failed" ? "info" : "dash";
 }
 
 function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] }) {

@@ -35,7 +35,7 @@ const answerTemplate = `{
   }
 }`;
 
-/** A held message: let it go as it is or changed, refuse it, or answer it in place of its receiver. */
+/** A held message: release it as it is or changed, refuse it, or answer it in place of its receiver. */
 export function HeldCard({ held }: { readonly held: Held }) {
   const problem = useSignal<Error | undefined>(undefined);
   const decide: Decide = (decision) => {
@@ -68,7 +68,7 @@ export function HeldCard({ held }: { readonly held: Held }) {
         <Tabs
           label="What to do with it"
           tabs={[
-            { name: "Let go", content: () => <LetGo held={held} decide={decide} /> },
+            { name: "Release", content: () => <Release held={held} decide={decide} /> },
             { name: "Refuse", content: () => <Refuse decide={decide} /> },
             ...(takesAnswer ? [{ name: "Answer", content: () => <AnswerIt decide={decide} /> }] : []),
           ]}
@@ -89,12 +89,12 @@ function TimeLeft({ held: { deadline, onTimeout } }: { readonly held: Held }) {
   const leftMs = Math.max(0, deadline - now.value);
   return (
     <span class="faint">
-      {onTimeout === "block" ? "refused" : "let go"} in {formatSpan(leftMs)} if nobody decides
+      {onTimeout === "block" ? "refused" : "released"} in {formatSpan(leftMs)} if nobody decides
     </span>
   );
 }
 
-function LetGo({ held, decide }: { readonly held: Held; readonly decide: Decide }) {
+function Release({ held, decide }: { readonly held: Held; readonly decide: Decide }) {
   const editor = useRef<HTMLTextAreaElement>(null);
   const original = prettyJson(held.text ?? "");
   return (

@@ -6,7 +6,7 @@ import { followEvents } from "../../state/events.ts";
 import { place } from "../../state/route.ts";
 import { type Held, HeldCard } from "./held-card.tsx";
 
-/** Messages that are held: let them go, change them, refuse them or answer them. With a filter, this page holds what matches. */
+/** Messages that are held: release them, change them, refuse them or answer them. With a filter, this page holds what matches. */
 export function HeldView() {
   // An address only fills in the filter: a link must not stop anybody's traffic, so a person presses the button.
   const filter = useSignal("");

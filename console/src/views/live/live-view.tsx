@@ -6,7 +6,7 @@ import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { ExchangeList } from "../../parts/exchange-list.tsx";
 import { Empty, Problem } from "../../parts/notices.tsx";
 import { ApiError, get } from "../../state/api.ts";
-import { keyOf, LiveTraffic } from "../../state/live.ts";
+import { inParentheses, keyOf, LiveTraffic } from "../../state/live.ts";
 import { useLoaded } from "../../state/load.ts";
 import { go, href, place, replace } from "../../state/route.ts";
 import { hasSeveralRoutes, may, session } from "../../state/session.ts";
@@ -187,7 +187,7 @@ function LiveStrip({
       slots={slots}
       onBrush={(from, to) => {
         const iso = (at: number): string => new Date(at).toISOString();
-        onFilter(`${filter} since:${iso(from)} before:${iso(to)}`);
+        onFilter(`${inParentheses(filter)} since:${iso(from)} before:${iso(to)}`);
       }}
     />
   );

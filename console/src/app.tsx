@@ -42,9 +42,13 @@ export function App() {
 
 function CurrentView() {
   const { view, id } = place.value;
+  const state = session.value;
+  const held = state.type === "in" ? state.about.held : 0;
   useEffect(() => {
-    document.title = `${views.find((one) => one.view === view)?.name ?? "Exchange"} · Headgate`;
-  }, [view]);
+    const name = views.find((one) => one.view === view)?.name ?? "Exchange";
+    // A message that waits for a person is told in the browser's tab, too.
+    document.title = `${held > 0 ? `(${held}) ` : ""}${name} · Headgate`;
+  }, [view, held]);
   if (view === "exchange" && id !== undefined) return <ExchangeView key={id} id={id} />;
   const found = views.find((one) => one.view === view);
   if (found?.right !== undefined && !may(found.right))

@@ -188,6 +188,28 @@ describe("in the console", () => {
     await expectAccessible(page, "a conversation");
   });
 
+  it("a recorded call is made again with its arguments, and the address names what was chosen", async () => {
+    await using opened = await openConsole();
+    await using client = await opened.connect();
+    await client.sdk.callTool({ name: "add", arguments: { a: 7, b: 40 } });
+    await using at = await openAt(opened, "live");
+    const { page } = at;
+    await page.getByRole("option", { name: /add/u }).first().click();
+    await page.getByRole("link", { name: "run again" }).click();
+    await eventually(async () => expect(await page.getByLabel(/^a\b/u).inputValue()).toBe("7"));
+    await page.getByLabel(/^b\b/u).fill("1");
+    await page.getByRole("button", { name: "Call", exact: true }).click();
+    await page.getByText("7 + 1 = 8").first().waitFor();
+    await page.getByLabel("Find in what the server offers").fill("slowly");
+    expect(await page.getByRole("navigation", { name: "What the server offers" }).getByRole("button").count()).toBe(1);
+    await page.getByRole("button", { name: /^count_slowly/u }).click();
+    expect(page.url()).toContain("tools=count_slowly");
+    await page.goBack();
+    await page.getByRole("heading", { name: "add", exact: true }).waitFor();
+    await page.goto(`${opened.consoleUrl}#/playground?tools=none`);
+    await page.getByText("The server does not offer this to you").waitFor();
+  });
+
   it("a rule is changed and run over the last hour, and the decisions that change are listed", async () => {
     await using opened = await openConsoleTraffic();
     await using at = await openAt(opened, "policy");
@@ -200,6 +222,11 @@ describe("in the console", () => {
     await row.getByText("example 1").click();
     await at.page.getByText("Rules for the request").waitFor();
     await at.page.goBack();
+    // Neither what was written nor what it would change is lost.
+    await row.waitFor();
+    expect(await rules.inputValue()).toContain('deny: mcp.tool == "add"');
+    await at.page.getByRole("button", { name: "Undo all changes" }).click();
+    expect(await rules.inputValue()).toContain('deny: mcp.tool == "fail"');
     await rules.fill("rules: [{ id: a, allow: '((' }]");
     await at.page.getByRole("button", { name: "Run over" }).click();
     await at.page.getByRole("alert").waitFor();
@@ -221,6 +248,9 @@ describe("in the console", () => {
     await card.getByRole("button", { name: "Approve" }).click();
     await card.waitFor({ state: "detached" });
     expect(JSON.stringify((await opened.ask("/drift")).json)).not.toContain('"tool add"');
+    await at.page.getByLabel("Reason to approve all of default").fill("a new server, all of it read");
+    await at.page.getByRole("button", { name: /^Approve all \d+$/u }).click();
+    await at.page.getByText("Everything is as approved").waitFor();
   });
 
   it("[SC-063] held messages are released, changed, refused and answered", async () => {

@@ -183,6 +183,46 @@ describe("the console", () => {
     expect(at.problems).toEqual([]);
   });
 
+  it("shows the same row, the same tab and the same way to look again to somebody who comes back", async () => {
+    await using at = await signedIn(traffic);
+    const { page } = at;
+    const row = page.getByRole("option", { name: /count_slowly/u }).first();
+    await row.dblclick();
+    await page.getByRole("tab", { name: "Messages" }).click();
+    await page.getByRole("button", { name: "← Back" }).click();
+    await page.getByRole("option", { name: /count_slowly/u, selected: true }).waitFor();
+    await page.getByRole("listbox", { name: "Exchanges" }).and(page.locator(":focus")).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.getByRole("tab", { name: "Messages", selected: true }).waitFor();
+    const place = traffic.places.find(({ name }) => name === "conversation");
+    if (place === undefined) throw new Error("there is no picture of a conversation");
+    await goTo(page, traffic.consoleUrl, place);
+    await page.getByRole("link", { name: "details" }).first().click();
+    await page.getByRole("button", { name: "← Back" }).click();
+    await page.getByRole("tab", { name: "Conversation", selected: true }).waitFor();
+    expect(at.problems).toEqual([]);
+  });
+
+  it("counts only what a filter finds, in figures and sessions, and says what is wrong with a filter", async () => {
+    await using at = await signedIn(traffic);
+    const { page } = at;
+    await page.goto(`${traffic.consoleUrl}#/figures?filter=tool:fail`);
+    const tile = (name: string) => page.locator(".tile").filter({ hasText: name });
+    await tile("Refused").getByText("100.0 %").waitFor();
+    await tile("Refused").getByRole("link").click();
+    await page.getByRole("option", { name: /fail/u }).first().waitFor();
+    expect(await page.getByLabel("Filter").inputValue()).toBe("tool:fail status:refused since:60m");
+    await page.goto(`${traffic.consoleUrl}#/sessions`);
+    await page.getByText("Last seen").waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("client:nobody");
+    await page.getByText("No client matches this filter").waitFor();
+    await page.getByLabel("Filter").fill("nonsense:x");
+    await page.getByRole("alert").getByText("unknown term").waitFor();
+    await page.getByLabel("Filter").fill("tool:fail");
+    await page.getByRole("link", { name: "headgate-tests" }).waitFor();
+  });
+
   it("shows a rule that refused as one that refused", async () => {
     await using at = await signedIn(traffic);
     const place = traffic.places.find(({ name }) => name === "refused");

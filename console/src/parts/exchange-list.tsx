@@ -13,13 +13,15 @@ const margin = 8;
 export interface ExchangeListProps {
   readonly rows: readonly ExchangeRecord[];
   readonly selected: ReadonlySignal<string | undefined>;
+  /** Whether the selected row is scrolled to, and gets the focus, at first. */
+  readonly isFound?: boolean;
   readonly onSelect: (exchange: ExchangeRecord) => void;
   readonly onOpen: (exchange: ExchangeRecord) => void;
   readonly onEnd: () => void;
 }
 
 /** A list of any length that draws only the rows in sight. Arrow keys select, Enter opens. */
-export function ExchangeList({ rows, selected, onSelect, onOpen, onEnd }: ExchangeListProps) {
+export function ExchangeList({ rows, selected, isFound = false, onSelect, onOpen, onEnd }: ExchangeListProps) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
@@ -33,6 +35,13 @@ export function ExchangeList({ rows, selected, onSelect, onOpen, onEnd }: Exchan
     return () => observer.disconnect();
   }, []);
   useSteadyRows(box, rows);
+  useEffect(() => {
+    const element = box.current;
+    const at = rows.findIndex((row) => keyOf(row) === selected.peek());
+    if (!isFound || element === null || at < 0) return;
+    element.scrollTop = Math.max(0, at * rowHeight - element.clientHeight / 2);
+    element.focus();
+  }, []);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - margin);
   const last = Math.min(rows.length, Math.ceil((top.value + height.value) / rowHeight) + margin);
   const index = rows.findIndex((row) => keyOf(row) === selected.value);

@@ -12,13 +12,20 @@ export function useRoute(): Signal<string> {
 }
 
 /** Chooses a route. */
-export function RouteChoice({ route }: { readonly route: Signal<string> }) {
+export function RouteChoice({ route, onChoose }: { readonly route: Signal<string>; readonly onChoose?: () => void }) {
   const state = session.value;
   const routes = state.type === "in" ? state.about.routes : [];
   return (
     <label class="row-flex soft">
       Route
-      <select class="field" value={route.value} onChange={({ currentTarget }) => (route.value = currentTarget.value)}>
+      <select
+        class="field"
+        value={route.value}
+        onChange={({ currentTarget }) => {
+          route.value = currentTarget.value;
+          onChoose?.();
+        }}
+      >
         {routes.map(({ name }) => (
           <option key={name} value={name}>
             {name}

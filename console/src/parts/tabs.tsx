@@ -7,17 +7,25 @@ export interface Tab {
   readonly content: () => ComponentChildren;
 }
 
-/** Panels of which one is shown. Arrow keys go from one to the next. */
+/** The tab that was chosen last, by the label of its tabs. */
+const lastChosen = new Map<string, string>();
+
+/** Panels of which one is shown. Arrow keys go from one to the next. `isKept` shows the tab that was chosen last. */
 export function Tabs({
   tabs,
   label,
-  first = 0,
+  isKept = false,
 }: {
   readonly tabs: readonly Tab[];
   readonly label: string;
-  readonly first?: number;
+  readonly isKept?: boolean;
 }) {
-  const [chosen, choose] = useState(first);
+  const kept = tabs.findIndex(({ name }) => isKept && name === lastChosen.get(label));
+  const [chosen, setChosen] = useState(Math.max(0, kept));
+  const choose = (next: number): void => {
+    setChosen(next);
+    lastChosen.set(label, tabs[next]?.name ?? "");
+  };
   const at = Math.min(chosen, tabs.length - 1);
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;

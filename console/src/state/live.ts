@@ -13,7 +13,7 @@ interface Page {
 }
 
 /** How many rows are kept while new ones come; older ones are found again by scrolling down. */
-const maxRows = 5000;
+export const maxRows = 5000;
 const pageSize = 200;
 /** Rows change at most this often, however much traffic there is. */
 const updateMs = 100;

@@ -9,13 +9,18 @@ export interface Place {
 
 const hash = signal(location.hash);
 
-/** Whether somebody came to this place from another one of the page, and not by a link from elsewhere. */
-let hasBefore = false;
+/** The view that somebody came from; undefined if a link from elsewhere led here. */
+let viewBefore: string | undefined;
 
 addEventListener("hashchange", () => {
-  hasBefore = true;
+  viewBefore = place.peek().view;
   hash.value = location.hash;
 });
+
+/** Whether somebody comes from a view, so that what was chosen before is chosen still. */
+export function comesFrom(view: string): boolean {
+  return viewBefore === view;
+}
 
 /** The current place; the address is after `#`, which no server or proxy needs to know. */
 export const place = computed<Place>(() => {
@@ -51,7 +56,7 @@ export function go(target: string): void {
 
 /** Goes back to where somebody came from; to the live traffic if that was not on this page. */
 export function back(): void {
-  if (hasBefore) history.back();
+  if (viewBefore !== undefined) history.back();
   else replace(href("live"));
 }
 

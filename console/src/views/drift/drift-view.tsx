@@ -42,12 +42,112 @@ export function DriftView() {
         )}
         {value?.configured === true && drifts.length === 0 && <Empty title="Everything is as approved" />}
         <div class="stack">
+          {may("approve") &&
+            value?.routes.map(({ route, drifts: own }) => (
+              <ApproveSeveral key={route} route={route} drifts={own} onDecided={() => round.value++} />
+            ))}
           {drifts.map(({ route, drift }) => (
             <DriftCard key={`${route} ${drift.key}`} route={route} drift={drift} onDecided={() => round.value++} />
           ))}
         </div>
       </div>
     </main>
+  );
+}
+
+/** Approves all definitions of a route that nothing warns of, such as those of a new server. */
+function ApproveSeveral({
+  route,
+  drifts,
+  onDecided,
+}: {
+  readonly route: string;
+  readonly drifts: readonly OneDrift[];
+  readonly onDecided: () => void;
+}) {
+  const chosen = drifts.filter(({ severity }) => severity !== "critical");
+  const left = drifts.length - chosen.length;
+  if (chosen.length < 2) return null;
+  return (
+    <section class="panel" aria-label={`All of ${route}`}>
+      <header>
+        <h2>
+          All {formatCount(chosen.length)} of <Foreign text={route} />
+        </h2>
+        <span class="soft">
+          {left === 0
+            ? "Read them first."
+            : `Read them first. ${formatCount(left)} critical ones are approved one by one.`}
+        </span>
+      </header>
+      <div class="body">
+        <ApproveForm
+          route={route}
+          drifts={chosen}
+          label={`Reason to approve all of ${route}`}
+          button={`Approve all ${formatCount(chosen.length)}`}
+          onDecided={onDecided}
+        />
+      </div>
+    </section>
+  );
+}
+
+/** Takes the reason of an approval, and approves. */
+function ApproveForm({
+  route,
+  drifts,
+  label,
+  button,
+  onDecided,
+}: {
+  readonly route: string;
+  readonly drifts: readonly OneDrift[];
+  readonly label: string;
+  readonly button: string;
+  readonly onDecided: () => void;
+}) {
+  const reason = useSignal("");
+  const problem = useSignal<Error | undefined>(undefined);
+  const isBusy = useSignal(false);
+
+  async function approve(): Promise<void> {
+    isBusy.value = true;
+    problem.value = undefined;
+    try {
+      const definitions = drifts.map(({ key, digest }) => ({ key, digest }));
+      await post("drift/approve", { route, definitions, reason: reason.value });
+    } catch (error) {
+      problem.value = error instanceof Error ? error : new Error(String(error));
+    } finally {
+      isBusy.value = false;
+      // Whether it was approved or has changed meanwhile: what is listed is no longer so.
+      onDecided();
+    }
+  }
+
+  return (
+    <form
+      class="row-flex"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void approve();
+      }}
+    >
+      <input
+        class="field"
+        style={{ flex: "1 1 240px" }}
+        aria-label={label}
+        placeholder="Why the change is fine"
+        required
+        maxLength={1000}
+        onInput={({ currentTarget }) => (reason.value = currentTarget.value)}
+      />
+      <button type="submit" class="button primary" disabled={isBusy.value || reason.value.trim() === ""}>
+        {button}
+      </button>
+      <Problem error={problem.value} />
+    </form>
   );
 }
 
@@ -58,25 +158,6 @@ interface DriftCardProps {
 }
 
 function DriftCard({ route, drift, onDecided }: DriftCardProps) {
-  const reason = useSignal("");
-  const problem = useSignal<Error | undefined>(undefined);
-  const isBusy = useSignal(false);
-
-  async function approve(): Promise<void> {
-    isBusy.value = true;
-    problem.value = undefined;
-    try {
-      const { key, digest } = drift;
-      await post("drift/approve", { route, definitions: [{ key, digest }], reason: reason.value });
-    } catch (error) {
-      problem.value = error instanceof Error ? error : new Error(String(error));
-    } finally {
-      isBusy.value = false;
-      // Whether it was approved or has changed meanwhile: what is listed is no longer so.
-      onDecided();
-    }
-  }
-
   return (
     <article class="panel">
       <header>
@@ -102,28 +183,14 @@ function DriftCard({ route, drift, onDecided }: DriftCardProps) {
         <Fields drift={drift} />
         {!may("approve") && <p class="faint">Only people with the role of an approver can approve.</p>}
         {may("approve") && (
-          <form
-            class="row-flex"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void approve();
-            }}
-          >
-            <input
-              class="field"
-              style={{ flex: "1 1 240px" }}
-              aria-label={`Reason to approve ${drift.key}`}
-              placeholder="Why the change is fine"
-              required
-              maxLength={1000}
-              onInput={({ currentTarget }) => (reason.value = currentTarget.value)}
-            />
-            <button type="submit" class="button primary" disabled={isBusy.value || reason.value.trim() === ""}>
-              Approve
-            </button>
-          </form>
+          <ApproveForm
+            route={route}
+            drifts={[drift]}
+            label={`Reason to approve ${drift.key}`}
+            button="Approve"
+            onDecided={onDecided}
+          />
         )}
-        <Problem error={problem.value} />
       </div>
     </article>
   );

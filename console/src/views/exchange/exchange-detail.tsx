@@ -7,12 +7,13 @@ import { CopyButton } from "../../parts/copy-button.tsx";
 import { ExchangeName } from "../../parts/exchange-row.tsx";
 import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
+import { Icon } from "../../parts/icon.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { ApiError, get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
-import { aboutRoute, session } from "../../state/session.ts";
+import { aboutRoute, may, session } from "../../state/session.ts";
 import { formatDate, formatMs } from "../../text.ts";
 import { asCurl, asHeadgateCall, asTest, type CopySource } from "./copies.ts";
 import { Changes, Legs, Raw } from "./messages.tsx";
@@ -106,7 +107,7 @@ function Shown({ record, operation, frames }: ShownProps) {
       {isMessage(record) && <TimingBar parts={timingOf(frames, record.direction)} />}
       <Facts record={record} />
       <Copies record={record} frames={frames} paths={route?.paths} />
-      <Tabs label="Parts of the exchange" tabs={tabs} />
+      <Tabs label="Parts of the exchange" tabs={tabs} isKept />
     </article>
   );
 }
@@ -179,6 +180,15 @@ function Copies({
       {command !== undefined && <CopyButton label="headgate call" text={() => command} />}
       <CopyButton label="curl" text={() => asCurl(source)} />
       {command !== undefined && <CopyButton label="test" text={() => asTest(source)} />}
+      {may("operate") && may("bodies") && record.method === "tools/call" && record.target !== undefined && (
+        <a
+          class="button bare"
+          href={href("playground", undefined, { route: record.route, tools: record.target, from: record.id })}
+        >
+          <Icon name="play" size={13} />
+          run again
+        </a>
+      )}
       <CopyButton label="link" isBare text={() => new URL(href("exchange", record.id), location.href).href} />
     </div>
   );

@@ -3,43 +3,60 @@ import { ExchangeTable } from "../../parts/exchange-table.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Loading, Problem } from "../../parts/notices.tsx";
-import { get } from "../../state/api.ts";
+import { ApiError, get } from "../../state/api.ts";
+import { inParentheses } from "../../state/live.ts";
 import { useRefreshed } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
 import { formatCount, formatMs } from "../../text.ts";
-import { chosenMinutes, WindowChoice } from "../sessions/sessions-view.tsx";
+import { chosenFilter, chosenMinutes, WindowChoice, WindowFilter } from "../sessions/sessions-view.tsx";
 import { Chart } from "./chart.tsx";
 import { TrafficMap } from "./traffic-map.tsx";
 
 /** Rates, errors, latencies, and who talks to whom. */
 export function FiguresView() {
   const minutes = chosenMinutes();
-  const loaded = useRefreshed(String(minutes), (signal) => get<Figures>("figures", { minutes }, signal));
+  const filter = chosenFilter();
+  const loaded = useRefreshed(`${minutes} ${filter ?? ""}`, (signal) =>
+    get<Figures>("figures", { minutes, filter }, signal),
+  );
   const { value, error } = loaded.value;
+  // Figures of another filter are not those of one that is wrong.
+  const isShown = !(error instanceof ApiError && error.code === "invalid_params");
   return (
     <main class="view">
       <div class="head">
         <h1>Figures</h1>
-        <span class="spacer" />
+        <WindowFilter view="figures" minutes={minutes} loaded={loaded.value} />
         <WindowChoice view="figures" minutes={minutes} />
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Figures">
         <Problem error={error} />
         {value === undefined && error === undefined && <Loading what="Counting…" />}
-        {value !== undefined && value.requests === 0 && <Empty title="No requests in this time" />}
-        {value !== undefined && value.requests > 0 && <Shown figures={value} minutes={minutes} />}
+        {isShown && value?.requests === 0 && (
+          <Empty title={filter === undefined ? "No requests in this time" : "No request matches this filter"} />
+        )}
+        {isShown && value !== undefined && value.requests > 0 && (
+          <Shown figures={value} minutes={minutes} filter={filter} />
+        )}
       </div>
     </main>
   );
 }
 
-function Shown({ figures, minutes }: { readonly figures: Figures; readonly minutes: number }) {
+interface ShownProps {
+  readonly figures: Figures;
+  readonly minutes: number;
+  readonly filter: string | undefined;
+}
+
+function Shown({ figures, minutes, filter: shown }: ShownProps) {
+  const within = shown === undefined ? "" : `${inParentheses(shown)} `;
   const { requests, errors, refused, p50Ms, p95Ms, p99Ms } = figures;
   const share = (count: number): string => `${((count / Math.max(1, requests)) * 100).toFixed(1)} %`;
   const tiles: readonly (readonly [name: string, text: string, hint: string, filter?: string])[] = [
     ["Requests", formatCount(requests), `${(requests / (minutes * 60)).toFixed(2)} a second`],
-    ["Errors", formatCount(errors), share(errors), `error since:${minutes}m`],
-    ["Refused", formatCount(refused), share(refused), `status:refused since:${minutes}m`],
+    ["Errors", formatCount(errors), share(errors), `${within}error since:${minutes}m`],
+    ["Refused", formatCount(refused), share(refused), `${within}status:refused since:${minutes}m`],
     ["p50", formatMs(p50Ms), "half are faster"],
     ["p95", formatMs(p95Ms), "1 in 20 is slower"],
     ["p99", formatMs(p99Ms), "1 in 100 is slower"],
@@ -59,7 +76,7 @@ function Shown({ figures, minutes }: { readonly figures: Figures; readonly minut
         ))}
       </dl>
       <Chart buckets={figures.buckets} />
-      <TrafficMap minutes={minutes} version={String(figures.to)} />
+      <TrafficMap minutes={minutes} filter={shown} version={String(figures.to)} />
       <div class="two">
         <Targets figures={figures} />
         <div class="stack">

@@ -20,8 +20,18 @@ interface Topology {
 }
 
 /** Who talks to which server, counted again when `version` changes: callers on the left, then routes, then the servers behind them. */
-export function TrafficMap({ minutes, version }: { readonly minutes: number; readonly version: string }) {
-  const loaded = useLoaded(`${minutes} ${version}`, (signal) => get<Topology>("topology", { minutes }, signal));
+export function TrafficMap({
+  minutes,
+  filter,
+  version,
+}: {
+  readonly minutes: number;
+  readonly filter: string | undefined;
+  readonly version: string;
+}) {
+  const loaded = useLoaded(`${minutes} ${filter ?? ""} ${version}`, (signal) =>
+    get<Topology>("topology", { minutes, filter }, signal),
+  );
   const { value, error } = loaded.value;
   return (
     <section class="panel">

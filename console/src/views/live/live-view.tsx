@@ -6,13 +6,13 @@ import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { ExchangeList } from "../../parts/exchange-list.tsx";
 import { Empty, Problem } from "../../parts/notices.tsx";
 import { ApiError, get } from "../../state/api.ts";
-import { inParentheses, keyOf, LiveTraffic } from "../../state/live.ts";
+import { inParentheses, keyOf, LiveTraffic, maxRows } from "../../state/live.ts";
 import { useLoaded } from "../../state/load.ts";
-import { go, href, place, replace } from "../../state/route.ts";
+import { comesFrom, go, href, place, replace } from "../../state/route.ts";
 import { hasSeveralRoutes, may, session } from "../../state/session.ts";
 import { formatCount } from "../../text.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
-import { FilterInput } from "./filter-input.tsx";
+import { FilterInput } from "../../parts/filter-input.tsx";
 import { Strip, withNewer } from "./strip.tsx";
 
 const stripMinutes = 15;
@@ -29,13 +29,17 @@ const stateNames = {
 /** How soon the newest call replaces the one that is shown, until somebody chooses: calls may come by the thousand. */
 const showMs = 2000;
 
+/** The exchange that was opened from the list: somebody who comes back from it goes on there. */
+let left: { readonly filter: string; readonly exchange: ExchangeRecord } | undefined;
+
 /** Traffic as it happens, and the exchange that is looked at beside it. */
 export function LiveView() {
   const filter = place.value.query.get("filter") ?? "";
   const traffic = useMemo(() => new LiveTraffic(filter), [filter]);
   useEffect(() => () => traffic.close(), [traffic]);
-  const selected = useSignal<ExchangeRecord | undefined>(undefined);
-  const isChosen = useSignal(false);
+  const before = useMemo(() => (comesFrom("exchange") && left?.filter === filter ? left.exchange : undefined), []);
+  const selected = useSignal<ExchangeRecord | undefined>(before);
+  const isChosen = useSignal(before !== undefined);
   const selectedKey = useComputed(() => (selected.value === undefined ? undefined : keyOf(selected.value)));
   const rows = traffic.rows.value;
   const problem = traffic.problem.value;
@@ -43,7 +47,10 @@ export function LiveView() {
   useNewest(traffic, selected, isChosen);
 
   const setFilter = (next: string): void => replace(href("live", undefined, { filter: next.trim() }));
-  const open = ({ id }: ExchangeRecord): void => go(href("exchange", id));
+  const open = (exchange: ExchangeRecord): void => {
+    left = { filter, exchange };
+    go(href("exchange", exchange.id));
+  };
   const chosen = selected.value;
   return (
     <main class="view">
@@ -82,6 +89,7 @@ export function LiveView() {
             <ExchangeList
               rows={rows}
               selected={selectedKey}
+              isFound={before !== undefined}
               onSelect={(row) => {
                 isChosen.value = true;
                 selected.value = row;
@@ -181,10 +189,15 @@ function LiveStrip({
   );
   const { value } = loaded.value;
   if (value === undefined) return <div class="strip" />;
-  const slots = withNewer(value.buckets, value.to, traffic.rows.value, Date.now());
+  const rows = traffic.rows.value;
+  const slots = withNewer(value.buckets, value.to, rows, Date.now());
+  // What was left out, or is too old for the list by now, is not among them.
+  const hasAll = rows.length < maxRows || (rows.at(-1)?.at ?? 0) <= value.to;
+  const isAll = value.complete && traffic.omitted.value === 0 && hasAll;
   return (
     <Strip
       slots={slots}
+      isAll={isAll}
       onBrush={(from, to) => {
         const iso = (at: number): string => new Date(at).toISOString();
         onFilter(`${inParentheses(filter)} since:${iso(from)} before:${iso(to)}`);

@@ -50,15 +50,19 @@ export function withNewer(
  */
 export function Strip({
   slots,
+  isAll,
   onBrush,
 }: {
   readonly slots: readonly Slot[];
+  /** False if there were more requests than could be counted. */
+  readonly isAll: boolean;
   readonly onBrush: (from: number, to: number) => void;
 }) {
   const [height, width] = [40, 1000];
   const max = Math.max(1, ...slots.map(({ count }) => count));
   const step = width / Math.max(1, slots.length);
   const total = slots.reduce((sum, { count }) => sum + count, 0);
+  const counted = `${isAll ? "" : "at least "}${formatCount(total)} requests`;
   const first = slots[0]?.at ?? 0;
   const slotMs = (slots[1]?.at ?? first + 1) - first;
   const xOf = (at: number): number => ((at - first) / slotMs) * step;
@@ -89,7 +93,7 @@ export function Strip({
         preserveAspectRatio="none"
         role="application"
         tabindex={0}
-        aria-label={`${formatCount(total)} requests since ${formatTime(first)}. Arrow keys choose a time, Enter shows it.`}
+        aria-label={`${counted} since ${formatTime(first)}. Arrow keys choose a time, Enter shows it.`}
         onKeyDown={onKeyDown}
         {...handlers}
       >
@@ -127,7 +131,7 @@ export function Strip({
       </svg>
       <div class="strip-axis faint" aria-hidden="true">
         <span>{formatTime(first)}</span>
-        <span>{formatCount(total)} requests</span>
+        <span>{counted}</span>
         <span>now</span>
       </div>
     </div>

@@ -10,6 +10,8 @@ import { argumentsOf, fieldsOf, type FormChoice, type FormField, takesMore, valu
 /** What a form is given. */
 export interface SchemaFormProps {
   readonly schema: unknown;
+  /** Arguments to begin with, instead of the defaults of the schema. */
+  readonly initial?: Readonly<Record<string, unknown>> | undefined;
   readonly submit: string;
   readonly isBusy: boolean;
   /** Whether the arguments can also be written as JSON, such as to try what the schema does not allow. */
@@ -20,11 +22,23 @@ export interface SchemaFormProps {
 }
 
 /** A form made of a JSON Schema. */
-export function SchemaForm({ schema, submit, isBusy, takesJson = false, onSubmit, children }: SchemaFormProps) {
-  const fields = fieldsOf(schema);
+export function SchemaForm({
+  schema,
+  initial = {},
+  submit,
+  isBusy,
+  takesJson = false,
+  onSubmit,
+  children,
+}: SchemaFormProps) {
+  const fields = fieldsOf(schema, initial);
+  // What has no field can only be shown as JSON.
+  const hasAll = Object.keys(initial).every((name) => fields.some((field) => field.name === name));
   const form = useRef<HTMLFormElement>(null);
   const problem = useSignal<Error | undefined>(undefined);
-  const json = useSignal(takesJson && takesMore(schema) ? "{}" : undefined);
+  const json = useSignal(
+    takesJson && (takesMore(schema) || !hasAll) ? JSON.stringify(initial, undefined, 2) : undefined,
+  );
 
   function typed(): Readonly<Record<string, unknown>> {
     const data = new FormData(form.current ?? undefined);

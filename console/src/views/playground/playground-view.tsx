@@ -5,6 +5,7 @@ import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { RouteChoice, useRoute } from "../../parts/route-choice.tsx";
 import { post } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
+import { go, href, place, replace } from "../../state/route.ts";
 import { Run } from "./run.tsx";
 
 /** An entry of a list of the server. */
@@ -35,16 +36,45 @@ export interface Choice {
   readonly offer: Offer;
 }
 
-/** Tools, resources and prompts to try, through the gateway and its policy. */
+/** From so many on, they are found sooner by typing. */
+const manyOffers = 12;
+
+/** What identifies an offer in its list. */
+function keyOf({ uri, name }: Offer): string {
+  return uri ?? name ?? "";
+}
+
+/** What the address names. */
+function choiceIn(offers: Offers | undefined): Choice | undefined {
+  for (const [kind] of kinds) {
+    const key = place.value.query.get(kind);
+    const offer = offers?.[kind].find((one) => keyOf(one) === key);
+    if (offer !== undefined) return { kind, offer };
+  }
+  return undefined;
+}
+
+/** Tools, resources and prompts to try, through the gateway and its policy. The address names the chosen one. */
 export function PlaygroundView() {
   const route = useRoute();
   const token = useSignal("");
-  const chosen = useSignal<Choice | undefined>(undefined);
+  const wanted = useSignal("");
   const given = token.value === "" ? {} : { token: token.value };
   const loaded = useLoaded(`${route.value} ${token.value}`, (signal) =>
     post<Offers>("playground/offers", { route: route.value, ...given }, signal),
   );
   const { value, error, isLoading } = loaded.value;
+  const chosen = choiceIn(value);
+  const from = place.value.query.get("from") ?? undefined;
+  const addressOf = (choice: Choice | undefined): string =>
+    href("playground", undefined, {
+      route: route.value,
+      ...(choice === undefined ? {} : { [choice.kind]: keyOf(choice.offer) }),
+    });
+  const isMissing = value !== undefined && kinds.some(([kind]) => place.value.query.has(kind));
+  const hasMany = value !== undefined && kinds.reduce((sum, [kind]) => sum + value[kind].length, 0) >= manyOffers;
+  const isWanted = ({ name = "", title = "", description = "", uri = "" }: Offer): boolean =>
+    [name, title, description, uri].join(" ").toLowerCase().includes(wanted.value.trim().toLowerCase());
   return (
     <main class="view">
       <div class="head">
@@ -60,24 +90,33 @@ export function PlaygroundView() {
             onChange={({ currentTarget }) => (token.value = currentTarget.value.trim())}
           />
         </label>
-        <RouteChoice route={route} />
+        <RouteChoice route={route} onChoose={() => replace(addressOf(undefined))} />
       </div>
       <div class="split">
         <nav class="choices" aria-label="What the server offers">
           <Problem error={error} />
           {isLoading && <Loading what="Asking the server…" />}
+          {hasMany && (
+            <input
+              class="field"
+              type="search"
+              aria-label="Find in what the server offers"
+              placeholder="Find"
+              onInput={({ currentTarget }) => (wanted.value = currentTarget.value)}
+            />
+          )}
           {value !== undefined &&
             kinds.map(([kind, name]) => (
               <section key={kind}>
                 <h3>
                   {name} ({value[kind].length})
                 </h3>
-                {value[kind].map((offer) => (
+                {value[kind].filter(isWanted).map((offer) => (
                   <button
-                    key={offer.uri ?? offer.name}
+                    key={keyOf(offer)}
                     type="button"
-                    aria-current={chosen.value?.offer === offer}
-                    onClick={() => (chosen.value = { kind, offer })}
+                    aria-current={chosen?.offer === offer}
+                    onClick={() => go(addressOf({ kind, offer }))}
                   >
                     <b>
                       <Foreign text={offer.name ?? offer.uri ?? ""} />
@@ -91,19 +130,20 @@ export function PlaygroundView() {
             ))}
         </nav>
         <div class="chosen" tabIndex={0} role="region" aria-label="Try it">
-          {chosen.value === undefined ? (
-            <Empty title="Choose something to try">
+          {chosen === undefined ? (
+            <Empty title={isMissing ? "The server does not offer this to you" : "Choose something to try"}>
               <p>It goes through the gateway like any client's call: policy decides, and it is recorded.</p>
             </Empty>
           ) : (
             <>
-              <button type="button" class="button bare narrow-only" onClick={() => (chosen.value = undefined)}>
+              <button type="button" class="button bare narrow-only" onClick={() => go(addressOf(undefined))}>
                 ← Everything it offers
               </button>
               <Run
-                key={`${chosen.value.kind} ${chosen.value.offer.uri ?? chosen.value.offer.name ?? ""}`}
-                choice={chosen.value}
+                key={`${chosen.kind} ${keyOf(chosen.offer)} ${from ?? ""}`}
+                choice={chosen}
                 target={{ route: route.value, ...given }}
+                from={from}
               />
             </>
           )}

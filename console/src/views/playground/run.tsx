@@ -1,13 +1,15 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
+import type { Frame } from "../../../../src/recorder/contract.ts";
 import { Foreign } from "../../parts/foreign.tsx";
 import { Images } from "../../parts/images.tsx";
 import { JsonView } from "../../parts/json-view.tsx";
 import { Problem } from "../../parts/notices.tsx";
 import { Quote } from "../../parts/quote.tsx";
-import { post, remove } from "../../state/api.ts";
+import { get, post, remove } from "../../state/api.ts";
 import { followEvents } from "../../state/events.ts";
+import { useLoaded } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
 import { SchemaForm } from "./form.tsx";
 import type { Choice } from "./playground-view.tsx";
@@ -39,10 +41,31 @@ interface Outcome {
 export interface RunProps {
   readonly choice: Choice;
   readonly target: { readonly route: string; readonly token?: string };
+  /** A recorded exchange whose arguments are filled in. */
+  readonly from: string | undefined;
+}
+
+interface Recorded {
+  readonly frames: Readonly<Record<string, readonly Frame[]>>;
+}
+
+/** The arguments of a recorded request; undefined if it was not recorded whole. */
+async function argumentsIn(
+  exchange: string,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { frames } = await get<Recorded>(`exchanges/${encodeURIComponent(exchange)}`, {}, signal);
+  const { params } = JSON.parse(frames[exchange]?.[0]?.body ?? "{}") as {
+    readonly params?: { readonly arguments?: Readonly<Record<string, unknown>> };
+  };
+  return params?.arguments;
 }
 
 /** One tool, resource or prompt: its form, and what happens when it is used. */
-export function Run({ choice: { kind, offer }, target }: RunProps) {
+export function Run({ choice: { kind, offer }, target, from }: RunProps) {
+  const recorded = useLoaded(from ?? "", async (signal) =>
+    from === undefined ? undefined : argumentsIn(from, signal),
+  );
   const call = useSignal<string | undefined>(undefined);
   const trace = useSignal("");
   const progress = useSignal<string | undefined>(undefined);
@@ -117,7 +140,10 @@ export function Run({ choice: { kind, offer }, target }: RunProps) {
           <Foreign text={offer.description ?? ""} />
         </p>
       </div>
+      <Problem error={recorded.value.error} />
       <SchemaForm
+        key={from !== undefined && recorded.value.isLoading ? "loading" : "loaded"}
+        initial={recorded.value.value}
         schema={kind === "prompts" ? promptSchema(offer.arguments) : kind === "tools" ? offer.inputSchema : {}}
         submit={isRunning ? "Running…" : kind === "tools" ? "Call" : kind === "resources" ? "Read" : "Get"}
         isBusy={isRunning}

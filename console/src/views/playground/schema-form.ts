@@ -23,26 +23,27 @@ function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The fields of an object schema; what a form cannot show is written as JSON. */
-export function fieldsOf(schema: unknown): readonly FormField[] {
+/** The fields of an object schema; what a form cannot show is written as JSON. Given values replace the defaults. */
+export function fieldsOf(schema: unknown, given: Json = {}): readonly FormField[] {
   const properties = isObject(schema) && isObject(schema["properties"]) ? schema["properties"] : {};
   const required = isObject(schema) && Array.isArray(schema["required"]) ? schema["required"] : [];
   return Object.entries(properties).map(([name, own]) => {
     const facts = isObject(own) ? own : {};
     const isList = facts["type"] === "array";
     const choices = choicesOf(isList ? facts["items"] : facts);
-    const initial = facts["default"];
+    const kind = choices.length === 0 ? kindOf(facts["type"]) : isList ? "choices" : "choice";
+    const initial = Object.hasOwn(given, name) ? given[name] : facts["default"];
     return {
       name,
       title: typeof facts["title"] === "string" ? facts["title"] : name,
       description: typeof facts["description"] === "string" ? facts["description"] : "",
       isRequired: required.includes(name),
-      kind: choices.length === 0 ? kindOf(facts["type"]) : isList ? "choices" : "choice",
+      kind,
       choices,
       initial:
         initial === undefined
           ? ""
-          : typeof initial === "string"
+          : typeof initial === "string" && kind !== "json"
             ? initial
             : isList && choices.length > 0 && Array.isArray(initial)
               ? initial.join("\n")

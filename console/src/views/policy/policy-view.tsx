@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import type { ChangeGroup, PolicyReport } from "../../../../src/gateway/evaluation/change-report.ts";
 import { CopyButton } from "../../parts/copy-button.tsx";
@@ -21,6 +21,13 @@ interface ReplayState {
 }
 
 const pollMs = 300;
+
+/** What was written for a route and what it would change: it waits while somebody looks at an example. */
+interface Draft {
+  readonly text: string;
+  readonly replay: ReplayState | undefined;
+}
+const drafts = new Map<string, Draft>();
 
 const kindNames: Readonly<Record<ChangeGroup["kind"], readonly [name: string, tone: string]>> = {
   "newly-denied": ["would be refused", "bad"],
@@ -62,11 +69,18 @@ export function PolicyView() {
 
 function Bench({ route, text }: { readonly route: string; readonly text: string }) {
   const minutes = useSignal(60);
-  const replay = useSignal<ReplayState | undefined>(undefined);
+  const draft = useMemo(() => drafts.get(route), []);
+  const replay = useSignal<ReplayState | undefined>(draft?.replay?.state === "done" ? draft.replay : undefined);
+  const isChanged = useSignal(draft !== undefined && draft.text !== text);
   const problem = useSignal<Error | undefined>(undefined);
   const editor = useRef<HTMLTextAreaElement>(null);
   const running = useRef(0);
   useEffect(() => () => void running.current++, []);
+  const keep = (): void => {
+    const own = editor.current?.value ?? text;
+    isChanged.value = own !== text;
+    drafts.set(route, { text: own, replay: replay.peek() });
+  };
   const mayRun = may("operate") && may("bodies");
 
   async function run(): Promise<void> {
@@ -80,6 +94,7 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
         const next = await get<ReplayState>(`policy/replay/${job}`);
         if (own !== running.current) return;
         replay.value = next;
+        keep();
         if (next.state !== "running") return;
         await new Promise((resolve) => setTimeout(resolve, pollMs));
       }
@@ -101,7 +116,8 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
         class="field policy-text"
         aria-label="Rules as YAML"
         spellcheck={false}
-        defaultValue={text}
+        defaultValue={draft?.text ?? text}
+        onInput={keep}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && mayRun) void run();
         }}
@@ -130,6 +146,19 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
           <span class="row-flex soft" role="status">
             <span class="spinner" /> {formatCount(replay.value.done)} messages so far
           </span>
+        )}
+        {isChanged.value && (
+          <button
+            type="button"
+            class="button bare"
+            onClick={() => {
+              if (editor.current !== null) editor.current.value = text;
+              replay.value = undefined;
+              keep();
+            }}
+          >
+            Undo all changes
+          </button>
         )}
         <CopyButton label="Copy the YAML" text={() => editor.current?.value ?? ""} />
         <span class="faint">

@@ -8,10 +8,11 @@ import { Foreign } from "../../parts/foreign.tsx";
 import { Empty, Loading, Problem } from "../../parts/notices.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { get } from "../../state/api.ts";
+import { FilterInput } from "../../parts/filter-input.tsx";
+import { ApiError, get } from "../../state/api.ts";
 import { followEvents } from "../../state/events.ts";
-import { useLoaded, useRefreshed } from "../../state/load.ts";
-import { go, href, place } from "../../state/route.ts";
+import { type Loaded, useLoaded, useRefreshed } from "../../state/load.ts";
+import { go, href, place, replace } from "../../state/route.ts";
 import { formatAge, formatCount, formatMs, visibleText } from "../../text.ts";
 import { Conversation } from "./conversation.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -33,7 +34,9 @@ export function WindowChoice({ view, minutes }: { readonly view: string; readonl
       <select
         class="field"
         value={String(minutes)}
-        onChange={({ currentTarget }) => go(href(view, undefined, { minutes: currentTarget.value }))}
+        onChange={({ currentTarget }) =>
+          go(href(view, undefined, { minutes: currentTarget.value, filter: chosenFilter() }))
+        }
       >
         {windows.map((one) => (
           <option key={one} value={String(one)}>
@@ -51,6 +54,32 @@ export function chosenMinutes(): number {
   return windows.find((one) => one === wanted) ?? 60;
 }
 
+/** The filter that the address names. */
+export function chosenFilter(): string | undefined {
+  const filter = place.value.query.get("filter")?.trim();
+  return filter === "" ? undefined : (filter ?? undefined);
+}
+
+/** Chooses what is counted in a view. */
+export function WindowFilter({
+  view,
+  minutes,
+  loaded: { value, error, isLoading },
+}: {
+  readonly view: string;
+  readonly minutes: number;
+  readonly loaded: Loaded<unknown>;
+}) {
+  return (
+    <FilterInput
+      value={chosenFilter() ?? ""}
+      isSearching={isLoading && (value === undefined || error !== undefined)}
+      isWrong={error instanceof ApiError && error.code === "invalid_params"}
+      onChange={(filter) => replace(href(view, undefined, { minutes: String(minutes), filter: filter.trim() }))}
+    />
+  );
+}
+
 /** Clients and what they did; one of them as a timeline or a conversation. */
 export function SessionsView() {
   const { id } = place.value;
@@ -59,26 +88,31 @@ export function SessionsView() {
 
 function SessionList() {
   const minutes = chosenMinutes();
-  const loaded = useRefreshed(String(minutes), (signal) =>
-    get<{ readonly sessions: readonly SessionSummary[] }>("sessions", { minutes }, signal),
+  const filter = chosenFilter();
+  const loaded = useRefreshed(`${minutes} ${filter ?? ""}`, (signal) =>
+    get<{ readonly sessions: readonly SessionSummary[] }>("sessions", { minutes, filter }, signal),
   );
-  const { value, error, isLoading } = loaded.value;
+  const { value, error } = loaded.value;
   return (
     <main class="view">
       <div class="head">
         <h1>Sessions</h1>
-        <span class="spacer" />
-        {isLoading && value === undefined && <span class="spinner" role="status" aria-label="Loading" />}
+        <WindowFilter view="sessions" minutes={minutes} loaded={loaded.value} />
         <WindowChoice view="sessions" minutes={minutes} />
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
         <Problem error={error} />
-        {value !== undefined && value.sessions.length === 0 && (
-          <Empty title="No client connected in this time">
-            <p class="soft">Choose a longer period, or connect a client.</p>
+        {value === undefined && error === undefined && <Loading what="Reading the sessions…" />}
+        {error === undefined && value?.sessions.length === 0 && (
+          <Empty title={filter === undefined ? "No client connected in this time" : "No client matches this filter"}>
+            <p class="soft">
+              Choose a longer period, or {filter === undefined ? "connect a client" : "another filter"}.
+            </p>
           </Empty>
         )}
-        {value !== undefined && value.sessions.length > 0 && <SessionTable sessions={value.sessions} />}
+        {error === undefined && value !== undefined && value.sessions.length > 0 && (
+          <SessionTable sessions={value.sessions} />
+        )}
       </div>
     </main>
   );
@@ -209,6 +243,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
         {exchanges.length > 0 && (
           <Tabs
             label="Ways to look at the session"
+            isKept
             tabs={[
               { name: "Timeline", content: () => <Timeline exchanges={exchanges} /> },
               { name: "Conversation", content: () => <Conversation filter={filter} round={round} /> },

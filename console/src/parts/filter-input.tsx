@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 
-import { Icon } from "../../parts/icon.tsx";
+import { Icon } from "./icon.tsx";
 import { filterHelp } from "./filter-help.ts";
 
 const waitMs = 250;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { parseTrafficFilter } from "../../../../src/recorder/filter/parse.ts";
+import { parseTrafficFilter } from "../../../src/recorder/filter/parse.ts";
 import { filterHelp } from "./filter-help.ts";
 
 describe("the help of the filter", () => {

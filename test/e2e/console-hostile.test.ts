@@ -24,7 +24,7 @@ afterAll(async () => {
 /** A picture of one pixel. */
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/** What would run, load or hide something if any view took it for more than text. */
+/** What would run, load or hide something if any view took it for more than text, or push something out of sight. */
 const payloads = [
   `<img src=x onerror="document.title='owned'">`,
   `<script>document.title='owned'</script>`,
@@ -32,6 +32,7 @@ const payloads = [
   `javascript:document.title='owned'`,
   `{{constructor.constructor("document.title='owned'")()}}`,
   `\u202Etxt.exe\u200B\u{E0041}`,
+  "a_word_without_an_end_".repeat(12),
 ].join(" ");
 
 const question = {
@@ -181,6 +182,19 @@ async function expectNothingRan(page: Page): Promise<void> {
   });
 }
 
+/** Nothing is wider than the place that it stands in; tables, code and drawings scroll in a place of their own. */
+async function expectInSight(page: Page): Promise<void> {
+  for (const width of [1280, 380]) {
+    await page.setViewportSize({ width, height: 900 });
+    const wider = await page.evaluate(
+      `[...document.querySelectorAll("html, .view, .head, .scroll, .detail, .exchange, .chosen, .choices, .panel > header, .panel > .body")]
+        .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.className || one.tagName)`,
+    );
+    expect({ at: page.url(), width, wider }).toEqual({ at: page.url(), width, wider: [] });
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
 describe("the console in front of a hostile server", () => {
   it("shows every string that a server or a client sends as text, and nothing of it runs", async () => {
     await using opened = await openHostile();
@@ -202,6 +216,7 @@ describe("the console in front of a hostile server", () => {
       await page.waitForLoadState("networkidle").catch(() => {});
       await lookEverywhere(page);
       await expectNothingRan(page);
+      await expectInSight(page);
     }
     await page.goto(`${opened.consoleUrl}#/playground`);
     await useEverything(page);

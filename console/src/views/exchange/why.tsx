@@ -283,7 +283,7 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
                     </span>
                   )}
                 </td>
-                <td>
+                <td class="name">
                   <Foreign text={rule ?? ""} />
                 </td>
                 <td class="right">{formatMs(durationMs)}</td>

@@ -54,7 +54,7 @@ function Shown({ figures, minutes, filter: shown }: ShownProps) {
   const { requests, errors, refused, p50Ms, p95Ms, p99Ms } = figures;
   const share = (count: number): string => `${((count / Math.max(1, requests)) * 100).toFixed(1)} %`;
   const tiles: readonly (readonly [name: string, text: string, hint: string, filter?: string])[] = [
-    ["Requests", formatCount(requests), `${(requests / (minutes * 60)).toFixed(2)} a second`],
+    ["Requests", formatCount(requests), rateOf(requests, minutes)],
     ["Errors", formatCount(errors), share(errors), `${within}error since:${minutes}m`],
     ["Refused", formatCount(refused), share(refused), `${within}status:refused since:${minutes}m`],
     ["p50", formatMs(p50Ms), "half are faster"],
@@ -88,6 +88,12 @@ function Shown({ figures, minutes, filter: shown }: ShownProps) {
   );
 }
 
+/** How often, in a unit that needs few digits. */
+function rateOf(requests: number, minutes: number): string {
+  const perSecond = requests / (minutes * 60);
+  return perSecond >= 1 ? `${perSecond.toFixed(1)} a second` : `${(perSecond * 60).toFixed(1)} a minute`;
+}
+
 function Targets({ figures: { targets } }: { readonly figures: Figures }) {
   return (
     <section class="panel">
@@ -109,7 +115,7 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
           <tbody>
             {targets.slice(0, 15).map((row) => (
               <tr key={`${row.route} ${row.method} ${row.target ?? ""}`}>
-                <td>
+                <td class="name">
                   <a href={href("live", undefined, { filter: filterOf(row) })}>
                     <b>
                       <Foreign text={row.target ?? row.method} />
@@ -165,7 +171,7 @@ function Refusals({ figures: { refusals } }: { readonly figures: Figures }) {
         <tbody>
           {refusals.map(({ by, filter, count }) => (
             <tr key={filter}>
-              <td>
+              <td class="name">
                 <a href={href("live", undefined, { filter })}>
                   <u>
                     <Foreign text={by} />

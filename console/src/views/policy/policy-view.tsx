@@ -216,12 +216,12 @@ function Row({ group }: { readonly group: ChangeGroup }) {
       <td>
         <span class={`badge ${tone}`}>{name}</span>
       </td>
-      <td>
+      <td class="name">
         <b>
           <Foreign text={group.target ?? group.method} />
         </b>
       </td>
-      <td>
+      <td class="name">
         <Foreign text={group.rule ?? "no rule"} />
       </td>
       <td class="soft">

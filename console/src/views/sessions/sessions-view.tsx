@@ -155,7 +155,7 @@ function SessionTable({ sessions }: { readonly sessions: readonly SessionSummary
                     {one.revision}, {one.transport}
                   </div>
                 </td>
-                <td class="soft wide-only">
+                <td class="soft wide-only name">
                   <Foreign text={one.targets.join(", ")} />
                 </td>
                 <td class="right">{formatCount(one.calls)}</td>

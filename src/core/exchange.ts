@@ -139,13 +139,13 @@ export interface UpstreamTarget {
 /** State that an exchange shares with all its copies. */
 export interface Tracking {
   /** Where several servers are behind a route: the one that this exchange is about. */
-  upstream?: UpstreamTarget;
+  upstream?: UpstreamTarget | undefined;
   /**
    * Where several servers are behind a route: the owners of the resources that a `subscriptions/listen` request names.
    */
   subscriptions?: ReadonlyMap<string, UpstreamTarget | undefined>;
   /** Where several servers are behind a route: what the name of a list entry stands for. */
-  entryTarget?: (principal: Principal, kind: string, name: string) => UpstreamTarget | undefined;
+  entryTarget?: ((principal: Principal, kind: string, name: string) => UpstreamTarget | undefined) | undefined;
   /** The real tool, if the client called it through `call_tool`. */
   calledTool?: string;
   /** The entry among the pending requests; opaque to everything else. */
@@ -246,7 +246,7 @@ export function createExchange(options: ExchangeOptions): Exchange {
     timing: options.timing,
     parent: options.parent,
     cancellation: options.cancellation ?? new Cancellation(),
-    tracking: { entry: undefined },
+    tracking: { entry: undefined, upstream: undefined, entryTarget: undefined },
     reply: options.reply,
   };
   if (traceHeaders === undefined && isUnpaced === undefined) return exchange;

@@ -71,6 +71,36 @@ describe("a pipeline", () => {
     expect(calls).toEqual(["a enters", "b enters", "a failed rate_limited"]);
   });
 
+  it("goes on at once where a preparation does not wait, and through its interceptor where it does", async () => {
+    for (const isPrepared of [true, false]) {
+      const { calls, guard, around, handler } = bench();
+      const preparation = { prepare: () => isPrepared, otherwise: around("p") };
+      const failing = guard("c", {
+        answered: () => {
+          throw new GatewayError("internal", "broken");
+        },
+      });
+      const pipeline = compose([guard("a"), preparation, guard("b"), failing], handler);
+      await expect(pipeline(exchange)).rejects.toMatchObject({ code: "internal" });
+      const handled = ["b enters", "c enters", "handled", "c answered", "b failed internal"];
+      expect(calls).toEqual([
+        "a enters",
+        ...(isPrepared ? handled : ["p before", ...handled]),
+        "a failed internal",
+      ]);
+    }
+  });
+
+  it("answers each guard around a preparation once", async () => {
+    for (const isPrepared of [true, false]) {
+      const { calls, guard, around, handler } = bench();
+      const steps = [guard("a"), { prepare: () => isPrepared, otherwise: around("p") }, guard("b")];
+      expect(await compose(steps, handler)(exchange)).toBe(noReply);
+      const [before, after] = isPrepared ? [[], []] : [["p before"], ["p after"]];
+      expect(calls).toEqual(["a enters", ...before, "b enters", "handled", "b answered", ...after, "a answered"]);
+    }
+  });
+
   it("tells every guard once when there is no answer, also where the handler throws before it waits", async () => {
     const { calls, guard } = bench();
     const broken = compose([guard("a"), guard("b")], () => {

@@ -54,8 +54,23 @@ export interface Guard {
   failed(exchange: Exchange, error: GatewayError): void;
 }
 
+/**
+ * An interceptor that seldom has to wait. Guards around it stay neighbours for the messages that it prepares at once.
+ * Needed by bench federation: "call of a".
+ */
+export interface Preparation {
+  /** Prepares a message without waiting; false where only the interceptor can. */
+  prepare(exchange: Exchange): boolean;
+  readonly otherwise: Interceptor;
+}
+
 /** One step of a pipeline. */
-export type PipelineStep = Interceptor | Guard;
+export type PipelineStep = Interceptor | Guard | Preparation;
+
+/** A guard, or a handler that takes some messages through the rest of the pipeline. */
+interface Neighbour extends Omit<Guard, "enter"> {
+  enter(exchange: Exchange): GatewayError | Handler | undefined;
+}
 
 /**
  * Wraps a handler in steps, the first outermost. Called when a configuration is applied, not per message. Neighbouring
@@ -63,50 +78,60 @@ export type PipelineStep = Interceptor | Guard;
  */
 export function compose(steps: readonly PipelineStep[], handler: Handler): Handler {
   let composed = handler;
-  let guards: Guard[] = [];
-  const close = (): void => {
-    if (guards.length > 0) composed = withGuards(guards, composed);
-    guards = [];
-  };
+  let guards: Neighbour[] = [];
+  const rest = (): Handler => (guards.length > 0 ? withGuards(guards, composed) : composed);
   for (const step of steps.toReversed()) {
     if (step === identityInterceptor) continue;
     if (typeof step === "function") {
-      close();
-      composed = step(composed);
+      composed = step(rest());
+      guards = [];
     } else {
-      guards.unshift(step);
+      guards = ["prepare" in step ? preparedBy(step, rest()) : step, ...guards];
     }
   }
-  close();
-  return composed;
+  return rest();
+}
+
+function preparedBy(step: Preparation, rest: Handler): Neighbour {
+  const detour = step.otherwise(rest);
+  return {
+    enter: (exchange) => (step.prepare(exchange) ? undefined : detour),
+    answered: (_exchange, reply) => reply,
+    failed: () => {},
+  };
 }
 
 /** Not `async`: a suspended frame retains about 10 times the memory, and a question may wait for minutes. */
-function withGuards(guards: readonly Guard[], next: Handler): Handler {
+function withGuards(guards: readonly Neighbour[], next: Handler): Handler {
   return function passGuards(exchange) {
     let entered = 0;
     let reply: Promise<Reply>;
     try {
+      let handler = next;
       for (const guard of guards) {
-        const refusal = guard.enter(exchange);
-        if (refusal !== undefined) throw refusal;
+        const outcome = guard.enter(exchange);
+        if (typeof outcome === "function") {
+          handler = outcome;
+          break;
+        }
+        if (outcome !== undefined) throw outcome;
         entered++;
       }
-      reply = next(exchange);
+      reply = handler(exchange);
     } catch (error) {
       return Promise.reject(failGuards(guards, entered, exchange, error));
     }
     return reply.then(
-      (answer) => answerGuards(guards, exchange, answer),
+      (answer) => answerGuards(guards, entered, exchange, answer),
       (error: unknown) => {
-        throw failGuards(guards, guards.length, exchange, error);
+        throw failGuards(guards, entered, exchange, error);
       },
     );
   };
 }
 
-function answerGuards(guards: readonly Guard[], exchange: Exchange, first: Reply): Reply {
-  let entered = guards.length;
+function answerGuards(guards: readonly Neighbour[], count: number, exchange: Exchange, first: Reply): Reply {
+  let entered = count;
   let reply = first;
   try {
     while (entered > 0) {
@@ -120,7 +145,7 @@ function answerGuards(guards: readonly Guard[], exchange: Exchange, first: Reply
 }
 
 /** Passes the outcome to the guards that were entered, the last one first. */
-function failGuards(guards: readonly Guard[], entered: number, exchange: Exchange, error: unknown): GatewayError {
+function failGuards(guards: readonly Neighbour[], entered: number, exchange: Exchange, error: unknown): GatewayError {
   const failure = GatewayError.from(error);
   for (let left = entered - 1; left >= 0; left--) guards[left]?.failed(exchange, failure);
   return failure;

@@ -225,6 +225,15 @@ export class Federation {
     }
   }
 
+  /** The target of a tool call or of a request for a prompt, if no list has to be read for it. */
+  knownTarget(exchange: Exchange): Target | undefined {
+    const { message } = exchange;
+    const kind = message.method === "tools/call" ? "tool" : message.method === "prompts/get" ? "prompt" : undefined;
+    if (message.kind !== "request" || kind === undefined) return undefined;
+    const resolution = this.#resolve(exchange, kind, memberString(message, "params.name"));
+    return resolution?.type === "target" ? resolution.target : undefined;
+  }
+
   /** Whether some callers find tools by searching. */
   get hasSearch(): boolean {
     const { view, conditionalViews } = this.#configured;
@@ -277,9 +286,14 @@ export class Federation {
     return member === undefined ? undefined : { member, name };
   };
 
+  #resolve(exchange: Exchange, kind: NamedKind, name: string | undefined): Resolution | undefined {
+    if (name === undefined || this.viewOf(exchange)?.shows[kind](name) === false) return undefined;
+    return this.names.resolve(kind, name);
+  }
+
   #named(exchange: Exchange, kind: NamedKind, name: string | undefined): MaybePromise<readonly Target[]> {
-    if (name === undefined || this.viewOf(exchange)?.shows[kind](name) === false) return none;
-    const resolution = this.names.resolve(kind, name);
+    const resolution = this.#resolve(exchange, kind, name);
+    if (name === undefined || resolution === undefined) return none;
     if (resolution.type !== "unlisted") return targetsIn(resolution);
     const source = this.#sourceFor(exchange);
     if (source === undefined) return none;

@@ -9,7 +9,7 @@ import { memberString, memberValue } from "../protocol/json/read.ts";
 import { type Message, replaceValue, type RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { revisions } from "../protocol/revisions.ts";
-import type { UpstreamLink } from "../transports/transport.ts";
+import { type ReplyCallback, requestWithCallback, settleCallback, type UpstreamLink } from "../transports/transport.ts";
 import type { Catalogue } from "./lists/catalogue.ts";
 import { type CatalogueEntry, formatEntries } from "./lists/catalogue-entries.ts";
 import { type Federation, isFor, type ListSource } from "./federation.ts";
@@ -135,17 +135,28 @@ export class Router implements ListSource {
       return Promise.reject(failureOf(member, error));
     }
     const over = this.#links.began?.(exchange, member);
-    const reply = isPromise(link) ? link.then((late) => late.request(forwarded)) : link.request(forwarded);
-    return reply.then(
-      (answer) => {
-        over?.();
-        return this.#toClient(exchange, member, answer);
-      },
-      (error: unknown) => {
-        over?.();
-        throw failureOf(member, error);
-      },
-    );
+    return new Promise((resolve, reject) => {
+      const callback: ReplyCallback = {
+        resolve: (answer) => {
+          over?.();
+          try {
+            resolve(this.#toClient(exchange, member, answer));
+          } catch (error) {
+            reject(GatewayError.from(error));
+          }
+        },
+        reject: (error) => {
+          over?.();
+          reject(failureOf(member, error));
+        },
+      };
+      try {
+        if (isPromise(link)) settleCallback(link.then((late) => late.request(forwarded)), callback);
+        else requestWithCallback(link, forwarded, callback);
+      } catch (error) {
+        callback.reject(GatewayError.from(error));
+      }
+    });
   }
 
   /** An answer under the federation's names. Looks at the bytes first, because most answers need no change. */

@@ -1,6 +1,6 @@
 import { Cancellation } from "../../core/cancellation.ts";
 import { createExchange, type Exchange, withMessage } from "../../core/exchange.ts";
-import type { Handler, Interceptor, Reply } from "../../core/pipeline.ts";
+import type { Handler, Interceptor, Preparation, Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { createRequest, withReplacements } from "../../core/synthesize.ts";
 import { GatewayError } from "../../errors.ts";
@@ -186,20 +186,28 @@ type Target = NonNullable<Exchange["tracking"]["upstream"]>;
  * recordings and telemetry see the server and its own name as well as the name that the client used. After steps that can
  * change a message, it runs again, and resolves the name again only if that has changed.
  */
-export function createMemberResolution(federation: Federation): Interceptor {
+export function createMemberResolution(federation: Federation): Preparation {
   /** Messages that belong to no server, so they need no second lookup. */
   const unknown = new WeakSet<Message>();
-  return (next) => {
+
+  /** Whether the target is known from before, or nothing is looked up for this message. */
+  const isResolved = ({ tracking, message, direction }: Exchange): boolean => {
+    if (direction !== "client-to-server") return true;
+    if (message.method === "subscriptions/listen") return false;
+    return tracking.upstream === undefined ? unknown.has(message) : isFor(tracking.upstream, message);
+  };
+  const setTarget = (exchange: Exchange, target: Target | undefined): void => {
+    if (target === undefined) unknown.add(exchange.message);
+    exchange.tracking.upstream = target === undefined ? undefined : resolved(exchange, target);
+  };
+  const otherwise: Interceptor = (next) => {
     const resolve = (exchange: Exchange, targets: readonly Target[]): Promise<Reply> => {
       const [target, another] = targets;
       if (another !== undefined)
         return exchange.message.method === skillsMethod
           ? joinSkills(federation, next, exchange, targets)
           : tryInTurn(exchange, targets);
-      if (target === undefined) {
-        unknown.add(exchange.message);
-        delete exchange.tracking.upstream;
-      } else exchange.tracking.upstream = resolved(exchange, target);
+      setTarget(exchange, target);
       return next(exchange);
     };
     /** No server has listed the URI: each server that may have it is asked, and the policy decides for each. */
@@ -229,15 +237,20 @@ export function createMemberResolution(federation: Federation): Interceptor {
       return next(exchange);
     };
     return (exchange) => {
-      exchange.tracking.entryTarget = federation.entryTarget;
-      if (exchange.direction !== "client-to-server") return next(exchange);
-      const { tracking, message } = exchange;
-      if (message.method === "subscriptions/listen") return resolveSubscriptions(exchange);
-      if (tracking.upstream === undefined ? unknown.has(message) : isFor(tracking.upstream, message))
-        return next(exchange);
+      if (exchange.message.method === "subscriptions/listen") return resolveSubscriptions(exchange);
       const targets = federation.targetsOf(exchange);
       return isPromise(targets) ? targets.then((late) => resolve(exchange, late)) : resolve(exchange, targets);
     };
+  };
+  return {
+    prepare: (exchange) => {
+      exchange.tracking.entryTarget = federation.entryTarget;
+      if (isResolved(exchange)) return true;
+      const target = federation.knownTarget(exchange);
+      if (target !== undefined) setTarget(exchange, target);
+      return target !== undefined;
+    },
+    otherwise,
   };
 }
 

@@ -22,7 +22,17 @@ const records: fc.Arbitrary<SessionRecord> = fc.record({
   revision: fc.option(fc.constantFrom(...revisionNames), { nil: undefined }),
   handshake: fc.record({ protocolVersion: fc.string(), capabilities: fc.json(), clientInfo: fc.json() }),
   lists: fc.subarray([...announcedLists]),
-  upstream: fc.option(fc.record({ id: fc.string({ minLength: 1 }), at: fc.string() }), { nil: undefined }),
+  upstream: fc.option(
+    fc.record({
+      id: fc.oneof(
+        fc.string({ minLength: 1 }),
+        fc.string({ unit: "binary", minLength: 1 }),
+        fc.uint8Array({ minLength: 1 }).map((bytes) => Buffer.from(bytes).toString("latin1")),
+      ),
+      at: fc.string(),
+    }),
+    { nil: undefined },
+  ),
 });
 
 const initialize = (params: unknown) =>

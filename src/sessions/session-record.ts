@@ -18,6 +18,7 @@ export interface ClientHandshake {
 
 /** The upstream's side of a session. */
 export interface UpstreamSession {
+  /** One that contains those of several servers has a byte in each character. */
   readonly id: string;
   /** Digest of the upstream's address: a session is never offered to another server. */
   readonly at: string;
@@ -55,6 +56,7 @@ export function sealSessionId(seal: Seal, record: SessionRecord, route: string, 
   const { id, openedBy, openedAt, expiresAt, revision, handshake, lists, upstream } = record;
   const { protocolVersion, capabilities, clientInfo } = handshake;
   const carried = upstream !== undefined && upstream.id.length <= maxUpstreamIdLength ? upstream : undefined;
+  const binary = carried === undefined ? undefined : binaryId(carried.id);
   const flags = announcedLists.reduce((bits, list, index) => bits | (lists.includes(list) ? 1 << index : 0), 0);
   const content: Content = [
     openedBy,
@@ -64,11 +66,19 @@ export function sealSessionId(seal: Seal, record: SessionRecord, route: string, 
     capabilities,
     clientInfo,
     flags,
-    carried?.id ?? "",
+    binary === undefined ? (carried?.id ?? "") : "",
     carried?.at ?? "",
     expiresAt,
   ];
-  return `${id}.${seal.seal(Buffer.from(JSON.stringify(content)), contextOf(id, route, principal))}`;
+  const text = Buffer.from(JSON.stringify(content));
+  // After the text: JSON would escape half of the bytes.
+  const bytes = binary === undefined ? [text] : [text, Buffer.from(`\n${binary}`, "latin1")];
+  return `${id}.${seal.seal(Buffer.concat(bytes), contextOf(id, route, principal))}`;
+}
+
+/** The id, if each of its characters is a byte and some are not text. */
+function binaryId(id: string): string | undefined {
+  return /[^ -~]/u.test(id) && /^[\0-\xFF]+$/u.test(id) ? id : undefined;
 }
 
 type Content = readonly [
@@ -90,6 +100,8 @@ export function openSessionId(seal: Seal, text: string, route: string, principal
   const id = text.slice(0, Math.max(0, dot));
   const bytes = seal.open(text.slice(dot + 1), contextOf(id, route, principal));
   if (bytes === undefined) return undefined;
+  const end = bytes.indexOf("\n");
+  const binary = end < 0 ? "" : bytes.toString("latin1", end + 1);
   // The seal proves that sealSessionId wrote it, in this format.
   const [
     openedBy,
@@ -102,7 +114,7 @@ export function openSessionId(seal: Seal, text: string, route: string, principal
     upstreamId,
     upstreamAt,
     expiresAt,
-  ] = JSON.parse(bytes.toString()) as Content;
+  ] = JSON.parse(bytes.toString("utf8", 0, end < 0 ? bytes.length : end)) as Content;
   const parsed = parseRevision(revision);
   return {
     id,
@@ -112,7 +124,7 @@ export function openSessionId(seal: Seal, text: string, route: string, principal
     revision: parsed.ok ? parsed.revision : undefined,
     handshake: { protocolVersion, capabilities, clientInfo },
     lists: announcedLists.filter((_list, index) => (flags & (1 << index)) !== 0),
-    upstream: upstreamId === "" ? undefined : { id: upstreamId, at: upstreamAt },
+    upstream: upstreamId + binary === "" ? undefined : { id: upstreamId + binary, at: upstreamAt },
   };
 }
 

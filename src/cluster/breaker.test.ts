@@ -31,14 +31,24 @@ describe("the breaker", () => {
     expect(isOpen()).toBe(true);
   });
 
-  it("closes with the first success, and says each change once", () => {
-    const { breaker, changes, isOpen, advance } = bench();
+  it("closes with the first success", () => {
+    const { breaker, isOpen, advance } = bench();
     for (let count = 0; count < 5; count++) breaker.failed("away");
     advance(1000);
     breaker.succeeded();
-    breaker.succeeded();
     breaker.failed("away");
     expect(isOpen()).toBe(false);
+  });
+
+  it("says each change once, and that the store is back when the lease was renewed", () => {
+    const { breaker, changes } = bench();
+    breaker.failed("read-only");
+    breaker.succeeded();
+    breaker.failed("read-only");
+    expect(changes).toEqual([false]);
+    breaker.renewed();
+    breaker.renewed();
+    breaker.failed("away");
     expect(changes).toEqual([false, true, false]);
   });
 });

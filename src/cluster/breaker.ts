@@ -4,7 +4,13 @@ import { GatewayError } from "../errors.ts";
 export interface StoreBreaker {
   /** Throws while it is open. */
   check(): void;
+  /** A command was answered. */
   succeeded(): void;
+  /**
+   * The lease was renewed. Only this ends an outage: a server that is out of memory or no longer the primary
+   * answers reads and refuses writes.
+   */
+  renewed(): void;
   failed(reason: string): void;
 }
 
@@ -24,6 +30,9 @@ export function createStoreBreaker(options: {
       if (options.now() < openUntil) throw new GatewayError("store_failed", "the shared store is unavailable");
     },
     succeeded: () => {
+      failures = 0;
+    },
+    renewed: () => {
       failures = 0;
       if (isUp) return;
       isUp = true;

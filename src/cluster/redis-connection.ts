@@ -3,6 +3,7 @@ import type { createClient as CreateClient, RedisClientType } from "@redis/clien
 import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../lib/clock.ts";
 import { settlesWithin } from "../lib/timeout.ts";
+import { thrownMessage } from "../lib/thrown-message.ts";
 import { readTls, type TlsFiles } from "../lib/keys/pem.ts";
 import { clientOptions, findPrimary, type SentinelOptions } from "./sentinel.ts";
 import { connectMs, type StoreAccess } from "./store-access.ts";
@@ -40,7 +41,8 @@ export interface RedisConnection {
   client(): RedisClientType;
   /**
    * Runs a command at the primary. If it fails, another server may be the primary, which is looked up before the next
-   * command.
+   * command. Without sentinels, the name in the URL is resolved again if the server says that it is not the primary: it keeps its
+   * connections when it becomes a replica.
    */
   withPrimary(work: () => Promise<void>): Promise<void>;
   close(): void;
@@ -59,9 +61,10 @@ export function createRedisConnection(
   let connections = 0;
   let connectedTo: string | undefined;
   let mayHaveMoved = sentinel !== undefined;
+  let isReplica = false;
   let certificates: ReturnType<typeof readTls>;
 
-  async function connectTo(create: typeof CreateClient, address: string): Promise<void> {
+  function connectTo(create: typeof CreateClient, address: string): Promise<unknown> {
     close();
     connectedTo = address;
     const newOptions = () => clientOptions(address, commandMs, nextReconnectMs, certificates);
@@ -79,17 +82,24 @@ export function createRedisConnection(
       });
     const connecting = client.connect();
     connecting.catch(() => {});
-    // The primary that sentinels named may be gone before it is reached.
-    if (sentinel === undefined) await connecting;
-    else await settlesWithin(connecting, connectMs, setTimer).catch(() => false);
+    return connecting;
+  }
+
+  /** A primary that was just named may be gone before it is reached. */
+  async function reconnectTo(create: typeof CreateClient, address: string): Promise<void> {
+    await settlesWithin(connectTo(create, address), connectMs, setTimer).catch(() => false);
   }
 
   async function followPrimary(): Promise<void> {
-    if (sentinel === undefined || createClient === undefined || !mayHaveMoved) return;
-    const optionsFor = (server: string) => clientOptions(server, commandMs, false, certificates);
-    const address = await access.report(findPrimary(createClient, sentinel, url, optionsFor));
-    if (address !== connectedTo) await connectTo(createClient, address);
+    if (createClient === undefined || !mayHaveMoved) return;
+    let address = url;
+    if (sentinel !== undefined) {
+      const optionsFor = (server: string) => clientOptions(server, commandMs, false, certificates);
+      address = await access.report(findPrimary(createClient, sentinel, url, optionsFor));
+    }
+    if (isReplica || address !== connectedTo) await reconnectTo(createClient, address);
     mayHaveMoved = false;
+    isReplica = false;
   }
 
   function close(): void {
@@ -114,12 +124,19 @@ export function createRedisConnection(
       try {
         await work();
       } catch (error) {
-        mayHaveMoved = true;
+        isReplica ||= saysReplica(error);
+        mayHaveMoved = sentinel !== undefined || isReplica;
         throw error;
       }
     },
     close,
   };
+}
+
+/** Whether the server refused a command because it is not the primary. */
+function saysReplica(error: unknown): boolean {
+  const { cause } = Object(error) as { readonly cause?: unknown };
+  return /^(?:READONLY|MASTERDOWN)\b/u.test(thrownMessage(cause ?? error));
 }
 
 /** Jitter, so that not all gateways reconnect to a restarted store at the same moment. */

@@ -61,6 +61,8 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
   };
   const list = createPeerList(options);
   const access = createStoreAccess(options);
+  /** Notices may have been missed since the last renewal. Until the next one, the server may refuse what follows from it. */
+  let isReconnected = false;
   const connection = createRedisConnection(options, {
     setTimer: options.setTimer,
     commandMs: options.commandMs,
@@ -70,7 +72,7 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
       events.sessionEnded(id);
     },
     onReconnected: () => {
-      events.reconnected();
+      isReconnected = true;
     },
   });
   const run = async <Result>(command: (client: RedisClientType) => Promise<Result>): Promise<Result> =>
@@ -106,6 +108,9 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     list.read(alive);
     events.peersRead();
     if (isLost) events.leaseLost();
+    if (!isReconnected) return;
+    isReconnected = false;
+    events.reconnected();
   }
 
   access.keepRenewing(connection.open(), () => connection.withPrimary(renew));

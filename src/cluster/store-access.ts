@@ -47,12 +47,16 @@ export function createStoreAccess(deps: {
   };
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
+  const renewed = (): void => {
+    breaker.renewed();
+    answered.resolve();
+  };
 
   function renewLater(renew: () => Promise<void>): void {
     if (isClosed) return;
     stopTimer = setTimer(pollMs, () => {
       void renew()
-        .then(answered.resolve)
+        .then(renewed)
         // While the store is unavailable, the last known peers are used.
         .catch(() => {})
         .finally(() => {
@@ -96,7 +100,7 @@ export function createStoreAccess(deps: {
     keepRenewing: (opened, renew) => {
       // Most causes of a failed first attempt are temporary; a missing package is not.
       opened
-        .then(async () => renew().then(answered.resolve), answered.reject)
+        .then(async () => renew().then(renewed), answered.reject)
         .catch(() => {})
         .finally(() => {
           renewLater(renew);

@@ -9,6 +9,12 @@ import { openGateway } from "../support/local-gateway.ts";
 import { startRedis } from "../support/redis.ts";
 import { replicaConfig } from "../support/replica-config.ts";
 import { openPair } from "../support/replicas.ts";
+import { exchange, post } from "../support/raw-http.ts";
+import { legacyUpstream } from "../support/legacy-upstream.ts";
+import { openSession } from "../support/legacy-session.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
+
+const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 
 type RedisSettings = NonNullable<NonNullable<ConfigInput["state"]>["redis"]>;
 
@@ -46,6 +52,24 @@ it("says why a server cannot be used", async () => {
     refused({ url: encrypted.url }, /did not answer within 10 s: .*certificate/u),
     refused({ url: encrypted.url, tls: { caFile: certificate.certFile } }, /certificate required/u),
   ]);
+});
+
+it("finds the primary behind a name that has moved, although the former one keeps its connections as a copy", async () => {
+  await using former = await startRedis();
+  await using next = await startRedis();
+  const portOf = ({ url }: { readonly url: string }): string => new URL(url).port;
+  await using name = await startTcpProxy(Number(portOf(former)));
+  const redis = { url: `redis://127.0.0.1:${name.port}` };
+  await using upstream = await legacyUpstream((call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} }));
+  await using pair = await openPair({ redis }, { upstream: { url: upstream.url } });
+  name.target = Number(portOf(next));
+  await former.send("REPLICAOF", "127.0.0.1", portOf(next));
+  await eventually(async () => expect(await next.send("SCARD", "hg:nodes")).toBe(2));
+  // What one says there, the other hears.
+  const session = await openSession(pair.one.url);
+  expect((await post(pair.two.url, ping, session.headers)).status).toBe(200);
+  expect((await exchange(pair.two.url, { method: "DELETE", headers: session.headers })).status).toBe(200);
+  await eventually(async () => expect((await post(pair.one.url, ping, session.headers)).status).toBe(404));
 });
 
 it("refuses a Redis Cluster, which shares keys out, unless all keys have one hash tag", async () => {

@@ -29,6 +29,10 @@ interface StoreServer extends AsyncDisposable {
   readonly start: () => Promise<void>;
   /** Takes away the lease of a gateway. */
   readonly forget: (node: string) => Promise<void>;
+  /** Ways to have writes refused while reads are answered, by what is then said; and back. */
+  readonly refusals: Readonly<
+    Record<string, readonly [refuse: () => Promise<unknown>, accept: () => Promise<unknown>]>
+  >;
 }
 
 async function startRedisStore(program: string): Promise<StoreServer> {
@@ -38,10 +42,22 @@ async function startRedisStore(program: string): Promise<StoreServer> {
     await client.del(`test:lease:${node}`);
     client.destroy();
   };
+  const setting =
+    (name: string, value: string): (() => Promise<unknown>) =>
+    () =>
+      server.send("CONFIG", "SET", name, value);
+  const refusals: StoreServer["refusals"] = {
+    "out of memory": [setting("maxmemory", "1"), setting("maxmemory", "0")],
+    "without its copies": [setting("min-replicas-to-write", "1"), setting("min-replicas-to-write", "0")],
+    "a copy of another": [
+      () => server.send("REPLICAOF", "127.0.0.1", "1"),
+      () => server.send("REPLICAOF", "NO", "ONE"),
+    ],
+  };
   // The scheme that its users would write.
   const url = server.url.replace("redis:", `${basename(program).split("-")[0]}:`);
   const open = (options: SharedStoreOptions) => openRedisStore({ ...options, url, prefix: "test:" });
-  return { ...server, state: { redis: { url } }, forget, open };
+  return { ...server, state: { redis: { url } }, forget, refusals, open };
 }
 
 const kinds: readonly (readonly [string, () => Promise<StoreServer>])[] = [
@@ -57,8 +73,16 @@ const kinds: readonly (readonly [string, () => Promise<StoreServer>])[] = [
         await client.query("DELETE FROM headgate_nodes WHERE node = $1", [node]);
         await client.end();
       };
+      const readOnly = (value: string) => async (): Promise<void> => {
+        const client = new pg.Client({ connectionString: url });
+        await client.connect();
+        await client.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+        await client.query("SELECT pg_reload_conf()");
+        await client.end();
+      };
+      const refusals = { "a standby, as after a failover": [readOnly("on"), readOnly("off")] } as const;
       const open = (options: SharedStoreOptions) => openSharedPostgres({ ...options, url });
-      return { ...server, state: { postgres: url }, forget, open };
+      return { ...server, state: { postgres: url }, forget, refusals, open };
     },
   ],
 ];
@@ -241,7 +265,32 @@ describe.each(kinds)("a store on %s", (_name, startServer) => {
     }
     await eventually(async () => expect(await one.store.hasEnded(["any"])).toEqual([false]));
     // On a busy machine it may have been slow before, too.
-    expect(one.changes.slice(-2)).toEqual([false, true]);
+    await eventually(() => expect(one.changes.slice(-2)).toEqual([false, true]));
+  });
+
+  it("is away while it refuses writes, although it answers reads, which is said once; and is back without a restart", async () => {
+    for (const [how, [refuse, accept]] of Object.entries(server.refusals)) {
+      await using one = await join("one");
+      await using _two = await join("two");
+      await eventually(() => expect(one.store.peers.has("two")).toBe(true));
+      await refuse();
+      try {
+        await eventually(() => expect([how, one.changes.at(-1)]).toEqual([how, false]));
+        const said = one.changes.length;
+        // Several renewals fail meanwhile.
+        for (let reads = 0; reads < 3; reads++) {
+          await eventually(async () => expect(await one.store.hasEnded(["any"])).toEqual([false]));
+          await expect(one.store.claim("any", { candidate: "one", ttlMs: 60_000 })).rejects.toThrow(/unavailable/u);
+        }
+        expect([how, one.changes.length, one.store.peers.has("two")]).toEqual([how, said, true]);
+      } finally {
+        await accept();
+      }
+      await eventually(async () => {
+        expect([how, one.changes.at(-1)]).toEqual([how, true]);
+        expect(await one.store.claim(how, { candidate: "one", ttlMs: 60_000 })).toBe("one");
+      });
+    }
   });
 
   it("is what two gateways need to end a session together, and may be restarted meanwhile", async () => {

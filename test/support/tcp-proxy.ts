@@ -4,6 +4,8 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** A TCP proxy that is slow or cut off when a test says so. */
 export interface TcpProxy extends AsyncDisposable {
   readonly port: number;
+  /** Where new connections go. */
+  target: number | string;
   /** How long bytes of the server are held back, each time. */
   delayMs: number;
   /** Called with what a client sends; it is passed on when this has ended. */
@@ -22,7 +24,8 @@ export async function startTcpProxy(target: number | string): Promise<TcpProxy> 
       client.destroy();
       return;
     }
-    const upstream = typeof target === "string" ? connect(target) : connect(target, "127.0.0.1");
+    const { target: to } = proxy;
+    const upstream = typeof to === "string" ? connect(to) : connect(to, "127.0.0.1");
     for (const [socket, other] of [
       [client, upstream],
       [upstream, client],
@@ -51,6 +54,7 @@ export async function startTcpProxy(target: number | string): Promise<TcpProxy> 
   };
   const proxy: TcpProxy = {
     port: (server.address() as AddressInfo).port,
+    target,
     delayMs: 0,
     beforeSending: undefined,
     cut: () => {

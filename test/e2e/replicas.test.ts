@@ -11,7 +11,7 @@ import { createClient } from "@redis/client";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { sendToPeer } from "../../src/gateway/edge/peer-requests.ts";
+import { NotThePeerError, sendToPeer } from "../../src/gateway/edge/peer-requests.ts";
 import { createSeals } from "../../src/lib/keys/sealing.ts";
 import { createCertificate } from "../support/certificate.ts";
 import { eventually } from "../support/eventually.ts";
@@ -292,20 +292,8 @@ describe("two gateways that know each other", () => {
     await using wire = await fakeUpstream((call) => call.replyRaw(204));
     const body = Buffer.from(JSON.stringify(ping));
     const heard = async (): Promise<Readonly<Record<string, string>>> => {
-      const headers = { ...postHeaders, host: "gateway.example" };
-      const request = { method: "POST", url: "/mcp", headers, socket: new EventEmitter() };
-      const seal = createSeals([Buffer.from(config.cluster?.secret ?? "")]).peer;
-      const caller = {
-        body,
-        principal: principalNamed("alice"),
-        address: "10.0.0.9",
-        credentialHeaders: new Set<string>(),
-      };
-      // Only these members are read.
-      const forwarded = { ...caller, request: request as unknown as IncomingMessage };
-      const peer = { node: "0000000b", url: wire.url, gone: new AbortController().signal };
-      const own = { node: "0000000a", seal, agent: new Agent(), subjectTokens: new WeakMap<Principal, string>() };
-      await sendToPeer(own, peer, forwarded, Date.now);
+      // Whoever answers there has not read what was sealed.
+      await expect(sendAsPeer(config, wire.url, body)).rejects.toBeInstanceOf(NotThePeerError);
       const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
       return sent as Readonly<Record<string, string>>;
     };
@@ -315,7 +303,56 @@ describe("two gateways that know each other", () => {
     const other = { jsonrpc: "2.0", id: 1, method: "roots/ls" };
     expect((await exchange(`${url}/mcp`, { method: "POST", headers: await heard(), body: other })).status).toBe(401);
   });
+
+  it("do not take the answer of another process at the address of one of them for its answer", async () => {
+    await using redis = await startRedis();
+    await using foreign = await fakeUpstream((call) => call.reply(textResult(1, "not yours")));
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    const config = replicaConfig(redis.state, { upstream: { command, args } });
+    const { cluster = { listen: { host: "127.0.0.1", port: 0 } } } = config;
+    // As if another process had taken its port since it died.
+    await using owner = await openGateway({ ...config, cluster: { ...cluster, advertise: new URL(foreign.url).origin } });
+    await using other = await openGateway(config);
+    await eventually(() => expect(other.gateway.metrics()).toMatch(/^headgate_peers 1$/mu));
+    const session = await openSession(owner.url);
+    const call = toolCall(1, "test_simple_text");
+    const refused = await post(other.url, call, { ...session.headers, authorization: "Bearer secret" });
+    expect(refused).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
+    expect(refused.text).not.toContain("not yours");
+    expect(foreign.calls.length).toBeGreaterThan(0);
+    for (const { headers } of foreign.calls) expect(JSON.stringify(headers)).not.toContain("secret");
+    expect((await session.post(call)).status).toBe(200);
+  });
+
+  it("say that a route is missing at the owner so that the client tries again, and keeps its session", async () => {
+    await using redis = await startRedis();
+    await using upstream = await legacyUpstream(pong);
+    const config = replicaConfig(redis.state, { upstream: { url: upstream.url } });
+    await using _gateway = await openGateway(config);
+    const [url = ""] = await readPeers(redis, config);
+    const answer = await sendAsPeer(config, url, Buffer.from(JSON.stringify(ping)), "/another/mcp");
+    expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([503, "2"]);
+    answer.destroy();
+  });
 });
+
+/** Forwards a request as a gateway with this configuration would. */
+async function sendAsPeer(config: ConfigInput, url: string, body: Buffer, path = "/mcp"): Promise<IncomingMessage> {
+  const headers = { ...postHeaders, host: "gateway.example" };
+  const request = { method: "POST", url: path, headers, socket: new EventEmitter() };
+  const seal = createSeals([Buffer.from(config.cluster?.secret ?? "")]).peer;
+  const caller = {
+    body,
+    principal: principalNamed("alice"),
+    address: "10.0.0.9",
+    credentialHeaders: new Set<string>(),
+  };
+  // Only these members are read.
+  const forwarded = { ...caller, request: request as unknown as IncomingMessage };
+  const peer = { node: "0000000b", url, gone: new AbortController().signal };
+  const own = { node: "0000000a", seal, agent: new Agent(), subjectTokens: new WeakMap<Principal, string>() };
+  return sendToPeer(own, peer, forwarded, Date.now);
+}
 
 /** The name in the certificate of a peer's listener; rejects unless it answers a request of ours. */
 async function shownBy(url: string, tls: Pick<RequestOptions, "cert" | "key" | "ca">): Promise<string | undefined> {

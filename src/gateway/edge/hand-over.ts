@@ -7,6 +7,7 @@ import type { Route } from "../route/route.ts";
 import {
   isRefusedByDistrust,
   isRefusedByLeaving,
+  NotThePeerError,
   passOn,
   PeerUnreachableError,
   type RemotePeer,
@@ -44,7 +45,10 @@ export async function handTo(
   try {
     answer = await send(gateway, cluster, peer, handed, { isAnswer: false, isLeaving });
   } catch (error) {
-    gateway.log.debug(errorFields(GatewayError.from(error)), "a peer cannot be reached");
+    if (error instanceof NotThePeerError) {
+      const { node, url } = peer;
+      gateway.log.error({ peer: node, url }, "another process answers at the address of a peer");
+    } else gateway.log.debug(errorFields(GatewayError.from(error)), "a peer cannot be reached");
     return error instanceof PeerUnreachableError ? "unreachable" : "lost";
   }
   if (isRefusedByLeaving(answer)) {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { request as httpsRequest } from "node:https";
 
@@ -8,7 +8,10 @@ import { nodeHttp } from "../../lib/lazy-modules.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
 import type { ClusterMember } from "../context.ts";
 
-/** Identifies the caller; sealed by the gateway that received the request from the client. */
+/**
+ * In a request, identifies the caller; sealed by the gateway that received the request from the client. In the response, the receipt
+ * that was sealed with it: the address may have another process by now, whose answers are nobody's.
+ */
 const peerHeader = "headgate-peer";
 /** Sent by a gateway that has begun to shut down. */
 const leavingHeader = "headgate-leaving";
@@ -18,6 +21,8 @@ const distrustHeader = "headgate-distrust";
 
 /** How long a connection to a peer may take: it may hold its lease and still be unreachable from here. */
 const connectMs = 2000;
+
+const receiptBytes = 12;
 
 /** How far the clocks of two gateways may differ, including the time a request is in transit. */
 const maxAgeMs = 60_000;
@@ -48,6 +53,8 @@ export interface ForwardedCaller {
   readonly address: string | undefined;
   /** Digest of the body. */
   readonly body: string;
+  /** What the response must carry. */
+  readonly receipt: string;
   /** The request answers a server request: it is for a session of this gateway, or for none. */
   readonly isAnswer: boolean;
   /** The gateway that forwarded it, if that one is shutting down: others take over what it owns. */
@@ -78,6 +85,9 @@ export interface RemotePeer {
 /** The peer cannot be reached and has not received the request. */
 export class PeerUnreachableError extends Error {}
 
+/** Another process answered at the peer's address: it could not read what was sealed, so it has served nothing. */
+export class NotThePeerError extends PeerUnreachableError {}
+
 /**
  * Forwards a request to a peer and returns its response, headers first. Rejects if the peer cannot be reached, or its
  * lease ends. After that, the end of the peer breaks the response.
@@ -93,11 +103,13 @@ export function sendToPeer(
   for (const [name, value] of Object.entries(request.headers))
     if (value !== undefined && !leftOut.has(name) && !credentialHeaders.has(name)) headers[name] = value;
   const caller = { ...principal, scopes: [...principal.scopes] };
+  const receipt = randomBytes(receiptBytes).toString("base64url");
   const vouched: Vouched = {
     at: wall(),
     caller,
     token: subjectTokens.get(principal),
     address,
+    receipt,
     isAnswer,
     leaving: isLeaving ? node : undefined,
     body: digestOf(body),
@@ -107,7 +119,14 @@ export function sendToPeer(
   if (body !== undefined) headers["content-length"] = String(body.length);
   return new Promise((resolve, reject) => {
     const send = url.startsWith("https:") ? httpsRequest : nodeHttp.request;
-    const sent = send(new URL(path, url), { method, headers, agent, signal: gone }, resolve);
+    const sent = send(new URL(path, url), { method, headers, agent, signal: gone }, (answer) => {
+      if (answer.headers[peerHeader] === receipt || isRefusedByDistrust(answer)) {
+        resolve(answer);
+        return;
+      }
+      answer.destroy();
+      reject(new NotThePeerError(`another process answers at ${url}`));
+    });
     let isConnected = false;
     sent.once("socket", (socket) => {
       isConnected = !socket.connecting;
@@ -132,6 +151,11 @@ export function sendToPeer(
     sent.once("close", () => request.socket.off("close", abort));
     sent.end(body);
   });
+}
+
+/** Shows the peer that this gateway has read its request. */
+export function sayReceived(response: ServerResponse, { receipt }: ForwardedCaller): void {
+  response.setHeader(peerHeader, receipt);
 }
 
 /** Marks a response to a peer: this gateway is shutting down. */
@@ -180,6 +204,7 @@ interface Vouched {
   /** The caller's own token, where servers get another in exchange for it. */
   readonly token: string | undefined;
   readonly address: string | undefined;
+  readonly receipt: string;
   readonly isAnswer: boolean;
   readonly leaving: string | undefined;
   readonly body: string;
@@ -212,10 +237,10 @@ export function createPeerCheck(
     if (served.get(tag) === true)
       throw new GatewayError("unauthenticated", "the request of the peer was served before");
     served.set(tag, true, 2 * maxAgeMs);
-    const { caller, token, address, body, isAnswer, leaving } = vouched;
+    const { caller, token, address, body, receipt, isAnswer, leaving } = vouched;
     const principal: Principal = { ...caller, scopes: new Set(caller.scopes) };
     if (token !== undefined) subjectTokens.set(principal, token);
-    return { principal, address, body, isAnswer, leaving };
+    return { principal, address, body, receipt, isAnswer, leaving };
   };
 }
 

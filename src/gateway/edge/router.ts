@@ -19,7 +19,7 @@ import {
 import { shortenName } from "../../telemetry/log.ts";
 import { refuseRequest, transportOf } from "./http-reply.ts";
 import { requestHeadProblem, useOriginForm } from "./request-head.ts";
-import { createPeerCheck, type ForwardedCaller, sayDistrust, sayLeaving } from "./peer-requests.ts";
+import { createPeerCheck, type ForwardedCaller, sayDistrust, sayLeaving, sayReceived } from "./peer-requests.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";
 
@@ -216,19 +216,28 @@ function servePeer(
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  if (checkPeer === undefined || endpoint === undefined) {
+  if (checkPeer === undefined) {
     respondText(response, 404, "nothing is served here");
     return;
   }
-  const { route, authentication, serve } = endpoint;
   let forwarded: ForwardedCaller;
   try {
     forwarded = checkPeer(request);
   } catch (error) {
     sayDistrust(response);
-    refuseRequest(gateway, route.name, response, GatewayError.from(error));
+    const refusal = GatewayError.from(error);
+    if (endpoint === undefined) refuseText(gateway, response, "unauthenticated", refusal.message);
+    else refuseRequest(gateway, endpoint.route.name, response, refusal);
     return;
   }
+  sayReceived(response, forwarded);
+  if (endpoint === undefined) {
+    // The configurations differ, perhaps while they are replaced: with 404, the client would give up its session.
+    response.setHeader("retry-after", "2");
+    respondText(response, 503, "the gateway that serves this session has no such route; compare the configurations");
+    return;
+  }
+  const { route, authentication, serve } = endpoint;
   try {
     const isLate = gateway.openWork.isClosed;
     if (isLate) sayLeaving(response);

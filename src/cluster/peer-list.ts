@@ -10,11 +10,14 @@ export interface Peer {
   readonly url: string | undefined;
   /** When its current lease began; 0 if it never lost one. What it owned before may have been taken over. */
   readonly since: number;
-  /** Digest of its configuration. */
+  /** Digest of its configuration; `unreadableConfig` if its lease is sealed with another key. */
   readonly config: string;
   /** Aborted when its lease ends: pending requests to it will not be answered. */
   readonly gone: AbortSignal;
 }
+
+/** The digest of a gateway whose lease cannot be read. */
+export const unreadableConfig = "unknown";
 
 /** This gateway's lease and those of the others, whatever they are stored in. */
 export interface PeerList {
@@ -93,7 +96,7 @@ const leaseForm = z.tuple([z.string(), z.number(), z.string()]);
 /** The content of a lease. One that is not sealed with our key is of a gateway that is alive but gets no requests. */
 function openLease(seal: Seal, node: string, text: string): z.output<typeof leaseForm> {
   const content = seal.open(text, contextOf(node));
-  return content === undefined ? ["", 0, "unknown"] : leaseForm.parse(JSON.parse(content.toString()));
+  return content === undefined ? ["", 0, unreadableConfig] : leaseForm.parse(JSON.parse(content.toString()));
 }
 
 function contextOf(node: string): string {

@@ -20,6 +20,7 @@ import { nextMessage, openSession, textResult, toolCall } from "../support/legac
 import { startGateway } from "../support/gateway.ts";
 import { fakeUpstream, type UpstreamStream } from "../support/fake-upstream.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import type { Principal } from "../../src/core/exchange.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { principalNamed } from "../support/principals.ts";
@@ -311,7 +312,10 @@ describe("two gateways that know each other", () => {
     const config = replicaConfig(redis.state, { upstream: { command, args } });
     const { cluster = { listen: { host: "127.0.0.1", port: 0 } } } = config;
     // As if another process had taken its port since it died.
-    await using owner = await openGateway({ ...config, cluster: { ...cluster, advertise: new URL(foreign.url).origin } });
+    await using owner = await openGateway({
+      ...config,
+      cluster: { ...cluster, advertise: new URL(foreign.url).origin },
+    });
     await using other = await openGateway(config);
     await eventually(() => expect(other.gateway.metrics()).toMatch(/^headgate_peers 1$/mu));
     const session = await openSession(owner.url);
@@ -321,6 +325,23 @@ describe("two gateways that know each other", () => {
     expect(refused.text).not.toContain("not yours");
     expect(foreign.calls.length).toBeGreaterThan(0);
     for (const { headers } of foreign.calls) expect(JSON.stringify(headers)).not.toContain("secret");
+    expect((await session.post(call)).status).toBe(200);
+  });
+
+  it("with different secrets hand each other nothing, and say so", async () => {
+    await using redis = await startRedis();
+    const [command, ...args] = stdioFixture({ era: "legacy" });
+    const config = replicaConfig(redis.state, { upstream: { command, args } });
+    const { cluster = { listen: { host: "127.0.0.1", port: 0 } } } = config;
+    await using owner = await openGateway(config);
+    const lines: string[] = [];
+    const log = createLogger({ level: "info", pretty: false, destination: { write: (line) => lines.push(line) } });
+    await using other = await openGateway({ ...config, cluster: { ...cluster, secret: newSecret() } }, { log });
+    await eventually(() => expect(lines.join("")).toContain("cannot read what other gateways announce"));
+    const session = await openSession(owner.url);
+    const call = toolCall(1, "test_simple_text");
+    const refused = await post(other.url, call, session.headers);
+    expect(refused).toMatchObject({ status: 503, headers: { "retry-after": expect.any(String) } });
     expect((await session.post(call)).status).toBe(200);
   });
 

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 
-import type { Peer } from "../../cluster/peer-list.ts";
+import { type Peer, unreadableConfig } from "../../cluster/peer-list.ts";
 import type { Config } from "../../config/config.ts";
 import { canonicalText } from "../../lib/canonical-json.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -64,11 +64,18 @@ export function createConfigComparison(log: Logger): ConfigComparison {
     },
     compare: (own, peers) => {
       const others = [...peers].filter(([, { config }]) => config !== own).map(([node]) => node);
+      const unreadable = others.filter((node) => peers.get(node)?.config === unreadableConfig).join(" ");
       count = others.length;
-      const text = others.join(" ");
+      const text = `${others.join(" ")} ${unreadable}`.trim();
       if (text === known) return;
       known = text;
-      if (count > 0) log.warn({ gateways: text }, "other gateways have a different configuration");
+      if (unreadable !== "") {
+        const advice = "give all gateways the same `cluster.secret`, or the same `state.keys`";
+        log.error(
+          { gateways: unreadable, advice },
+          "cannot read what other gateways announce; nothing is forwarded to them",
+        );
+      } else if (count > 0) log.warn({ gateways: others.join(" ") }, "other gateways have a different configuration");
       else log.info({}, "all gateways have the same configuration");
     },
   };

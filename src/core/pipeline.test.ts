@@ -83,11 +83,7 @@ describe("a pipeline", () => {
       const pipeline = compose([guard("a"), preparation, guard("b"), failing], handler);
       await expect(pipeline(exchange)).rejects.toMatchObject({ code: "internal" });
       const handled = ["b enters", "c enters", "handled", "c answered", "b failed internal"];
-      expect(calls).toEqual([
-        "a enters",
-        ...(isPrepared ? handled : ["p before", ...handled]),
-        "a failed internal",
-      ]);
+      expect(calls).toEqual(["a enters", ...(isPrepared ? handled : ["p before", ...handled]), "a failed internal"]);
     }
   });
 

@@ -151,7 +151,11 @@ export class Router implements ListSource {
         },
       };
       try {
-        if (isPromise(link)) settleCallback(link.then((late) => late.request(forwarded)), callback);
+        if (isPromise(link))
+          settleCallback(
+            link.then((late) => late.request(forwarded)),
+            callback,
+          );
         else requestWithCallback(link, forwarded, callback);
       } catch (error) {
         callback.reject(GatewayError.from(error));

@@ -157,7 +157,7 @@ export function sayReceived(response: ServerResponse, { receipt }: ForwardedCall
   response.setHeader(peerHeader, receipt);
 }
 
-/** There are few peers, and parsing takes a tenth of what sending does. */
+/** Parsed once: there are few peers, and many requests for them. */
 const addresses = new BoundedMap<string, { readonly hostname: string; readonly port: number | undefined }>(100);
 
 function addressOf(url: string) {

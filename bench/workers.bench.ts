@@ -1,48 +1,96 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 
-import { startGateway, startUpstream } from "./load/gateway.ts";
+import { startGateway, startSideBySide, startUpstream } from "./load/gateway.ts";
+import type { Job } from "./load/jobs.ts";
 import { createRig } from "./load/rig.ts";
-import type { Rig, Server } from "./load/rig.ts";
-import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput } from "./load/throughput.ts";
+import type { Generator } from "./load/rig.ts";
+import { interleave, medianOf, medianOfPairs } from "./load/rounds.ts";
 import type { BenchRow } from "./row.ts";
 
 /** Two workers, the upstream and the generator, each with a core of its own, and one for the rest. */
 const coresWanted = 5;
 
-/** What two workers do beside one process: the calls of both, and what a call costs all processes together. */
+/** Many, which the kernel divides by chance. */
+const connections = 64;
+const seconds = 0.7;
+const rounds = 21;
+/** Until the compiler has settled. */
+const warmUpRequests = 20_000;
+/** Calls a second for each process, which leave time to all of them where two cores are shared. */
+const rate = 3500;
+
+/** Processes that take calls. */
+interface Contender {
+  readonly name: string;
+  readonly pid: number;
+  /** Where their connections go, the same number to each. */
+  readonly urls: readonly string[];
+  /** Calls a second; as fast as answers come if undefined. */
+  readonly rate?: number;
+}
+
+/** What the calls of a round cost all processes together, and how many there were. */
+interface Round {
+  readonly cpuMicros: number;
+  readonly perSecond: number;
+}
+
+/**
+ * What two workers do beside one process, and beside two gateways that share nothing: the calls of both, and what a call costs all
+ * processes together. The bound is for equal load of each process: a process with half the calls handles fewer in a turn of its
+ * event loop, and two take the processor away from each other where there are too few.
+ */
 export async function run(): Promise<BenchRow[]> {
   using rig = await createRig();
   await using upstream = await startUpstream(rig);
   await using generator = rig.startGenerator();
-  await using one = await startWorkers(rig, upstream.url, 1);
-  await using two = await startWorkers(rig, upstream.url, 2);
-  const contenders = [
-    { name: "one", server: one },
-    { name: "two", server: two },
+  const server = { url: upstream.url };
+  await using one = await startGateway(rig, server, "warn");
+  await using two = await startGateway(rig, server, "warn", { workers: 2 });
+  await using apart = await startSideBySide(rig, server);
+  const ofOne = { name: "one", pid: one.pid, urls: [one.url] };
+  const ofTwo = { name: "two", pid: two.pid, urls: [two.url] };
+  const busy = [ofOne, ofTwo, { name: "apart", pid: apart.pid, urls: apart.url.split(",") }];
+  const paced = [
+    { ...ofOne, rate },
+    { ...ofTwo, rate: 2 * rate },
   ];
-  // Many connections, which the kernel divides by chance.
-  const plan = { connections: 64, rounds: 31, seconds: 1, era: "legacy" } as const;
-  for (const { server } of contenders) {
-    const target = { url: server.url, era: plan.era };
-    await generator.run({ kind: "hold", target, sessions: plan.connections, streams: false });
-  }
-  const rounds = await measureThroughput(generator, contenders, plan);
-  const shown = (name: string): string => `${medianOf(rounds(name), ({ cpuMicros }) => cpuMicros).toFixed(1)} µs`;
+  for (const url of busy.flatMap(({ urls }) => urls))
+    await generator.run({ kind: "hold", target: { url, era: "legacy" }, sessions: connections, streams: false });
+  // What runs for the first time is compiled.
+  for (const contender of busy) await measure(generator, contender, warmUpRequests);
+  const full = await interleave(busy, rounds, (contender) => measure(generator, contender));
+  const even = await interleave(paced, rounds, (contender) => measure(generator, contender));
+  const shown = (of: typeof full, names: readonly string[]): string =>
+    names.map((name) => `${medianOf(of(name), ({ cpuMicros }) => cpuMicros).toFixed(1)} µs`).join(" against ");
+  const cpu = (of: typeof full, other: string): number =>
+    medianOfPairs(of("two"), of(other), (our, their) => our.cpuMicros / their.cpuMicros);
   const cores = availableParallelism();
   const hasCores = cores >= coresWanted;
   return [
     {
-      name: "CPU of a call with two workers",
-      value: medianOfPairs(rounds("two"), rounds("one"), (our, their) => our.cpuMicros / their.cpuMicros),
+      name: "CPU of a call with two workers, at the load of one each",
+      value: cpu(even, "one"),
       unit: "× one process",
       threshold: { max: 1.05 },
-      note: `${shown("two")} against ${shown("one")}, all processes of the gateway together`,
+      note: `${shown(even, ["two", "one"])}, ${rate} calls a second for each process`,
+    },
+    {
+      name: "CPU of a call with two workers, at full load",
+      value: cpu(full, "apart"),
+      unit: "× two gateways that share nothing",
+      note: shown(full, ["two", "apart"]),
+    },
+    {
+      name: "the same beside one process with all the calls",
+      value: cpu(full, "one"),
+      unit: "× one process",
+      note: `${shown(full, ["two", "one"])}; above 1 where processes share cores`,
     },
     {
       name: "calls a second with two workers",
-      value: medianOfPairs(rounds("two"), rounds("one"), (our, their) => our.perSecond / their.perSecond),
+      value: medianOfPairs(full("two"), full("one"), (our, their) => our.perSecond / their.perSecond),
       unit: "× one process",
       ...(hasCores ? { threshold: { min: 1.7 } } : {}),
       note: hasCores
@@ -52,14 +100,27 @@ export async function run(): Promise<BenchRow[]> {
   ];
 }
 
+async function measure(generator: Generator, { pid, urls, rate: paced }: Contender, requests?: number): Promise<Round> {
+  const before = groupCpuMicros(pid);
+  const jobs = urls.map((url): Job => {
+    const common = { target: { url, era: "legacy" }, connections: connections / urls.length, seconds } as const;
+    if (paced !== undefined) return { kind: "fixed-rate", ...common, rate: paced };
+    if (requests !== undefined) return { kind: "closed-loop", ...common, seconds: 60, requests };
+    return { kind: "closed-loop", ...common };
+  });
+  const result = await generator.run({ kind: "together", jobs });
+  return {
+    cpuMicros: (groupCpuMicros(pid) - before) / result.requests,
+    perSecond: result.requests / result.seconds,
+  };
+}
+
 /**
- * A gateway whose CPU time is that of all its processes, as the kernel counts it. Its metrics page has the sum, too, but what
- * it costs to ask all processes for it would be measured as a part of the calls.
+ * The processor time of a process and its children, as the kernel counts it. The metrics page of the gateway has the sum, too, but
+ * what it costs to ask all processes for it would be measured as a part of the calls.
  */
-async function startWorkers(rig: Rig, url: string, workers: number): Promise<Server> {
-  const server = await startGateway(rig, { url }, "warn", { workers });
-  const cpuMicros = (): number => [server.pid, ...childrenOf(server.pid)].reduce((sum, pid) => sum + cpuOf(pid), 0);
-  return { ...server, usage: async () => ({ ...(await server.usage()), cpuMicros: cpuMicros() }) };
+function groupCpuMicros(pid: number): number {
+  return [pid, ...childrenOf(pid)].reduce((sum, process) => sum + cpuOf(process), 0);
 }
 
 function childrenOf(pid: number): readonly number[] {

@@ -18,6 +18,21 @@ export async function startGateway(
   level: "warn" | "info",
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<Server> {
+  return rig.startServer(commandOf(rig, upstream, level, more));
+}
+
+/** Starts two gateways that share nothing in one process group. The URL of this server is that of both, with a comma between. */
+export async function startSideBySide(rig: Rig, upstream: Upstream): Promise<Server> {
+  const commands = [1, 2].map(() => commandOf(rig, upstream, "warn", {}));
+  return rig.startServer([...ownProcess("side-by-side"), JSON.stringify(commands)]);
+}
+
+function commandOf(
+  rig: Rig,
+  upstream: Upstream,
+  level: "warn" | "info",
+  more: Readonly<Record<string, unknown>>,
+): readonly string[] {
   started += 1;
   const config = {
     listen: { port: 0 },
@@ -30,7 +45,7 @@ export async function startGateway(
     ...more,
   };
   const file = rig.file(`gateway-${started}.json`, JSON.stringify(config));
-  return rig.startServer([...rig.gateway, "run", "--config", file]);
+  return [...rig.gateway, "run", "--config", file];
 }
 
 /** Starts the gateway with everything on that users get from `npm start`, and ten rules. */

@@ -25,13 +25,19 @@ async function work(job: Job): Promise<JobResult> {
     held.clear();
     return resultOf(start, 0, []);
   }
+  if (job.kind === "together") {
+    const results = await Promise.all(job.jobs.map((one) => work(one)));
+    const requests = results.reduce((sum, result) => sum + result.requests, 0);
+    return { requests, seconds: Math.max(...results.map((result) => result.seconds)), latencies: [] };
+  }
   const { url } = job.target;
   if (job.kind === "hold") {
     const sessions = await holdSessions(job.target, job.sessions, job.streams);
     held.set(url, [...(held.get(url) ?? []), sessions]);
     return resultOf(start, job.sessions, []);
   }
-  const sessions = job.target.era === "legacy" ? (held.get(url) ?? []).flatMap(({ ids }) => ids) : [];
+  const opened = held.get(job.kind === "closed-loop" ? (job.sessionsOf ?? url) : url) ?? [];
+  const sessions = job.target.era === "legacy" ? opened.flatMap(({ ids }) => ids) : [];
   if (job.kind === "park") {
     await parkCalls(job.target, job.calls);
     return resultOf(start, job.calls, []);

@@ -13,6 +13,8 @@ export type Job =
       /** When to stop, whichever is first. */
       readonly seconds: number;
       readonly requests?: number;
+      /** Where the sessions are held; at the target unless given. */
+      readonly sessionsOf?: string;
     }
   /** Calls at fixed times, whether answers come or not. */
   | {
@@ -22,6 +24,8 @@ export type Job =
       readonly rate: number;
       readonly seconds: number;
     }
+  /** Several jobs at the same time, such as calls of several servers. */
+  | { readonly kind: "together"; readonly jobs: readonly Job[] }
   /** Modern calls that the server asks something in: each is answered with the question, and waits for its retry. */
   | { readonly kind: "park"; readonly target: Target; readonly calls: number }
   /** Streamed calls one after the other, each timed from the server's first event to its arrival. */

@@ -89,7 +89,7 @@ export async function createRig(): Promise<Rig> {
 }
 
 /** The command of one of the benchmark's own processes. */
-export function ownProcess(name: "upstream" | "stdio-upstream" | "bare-streams"): readonly string[] {
+export function ownProcess(name: "upstream" | "stdio-upstream" | "bare-streams" | "side-by-side"): readonly string[] {
   return [process.execPath, fileURLToPath(new URL(`${name}.ts`, import.meta.url))];
 }
 

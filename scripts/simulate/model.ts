@@ -1,3 +1,5 @@
+import { readFigures } from "../../bench/figures.ts";
+
 /** What a set of gateways has to serve. */
 export interface ClusterLoad {
   /** Open at a time. */
@@ -11,16 +13,19 @@ export interface ClusterLoad {
   readonly isSticky: boolean;
 }
 
-/** Costs as measured; `bench/README.md` and `docs/guides/more-than-one.md` say how. */
+/** Costs as measured. The first three are from `npm run bench -- replicas streams --save`. */
 export const measuredCosts = {
-  /** Calls a second of one gateway at full load, the lower end. */
-  callsPerSecond: 8800,
-  /** How much of that is used, to leave room for bursts and for a gateway that restarts. */
+  /** Calls a second of one gateway at full load with everything on: a log line, ten rules and recording. */
+  callsPerSecond: rounded(figureOf("replicas", "calls of one gateway with everything on"), Math.floor),
+  /** What a call costs more that is handed over to another gateway, in such calls. */
+  handOverCalls: rounded(
+    figureOf("replicas", "call that is handed to another gateway, processor time over a local one at full load"),
+    Math.ceil,
+  ),
+  /** Memory of an idle session with its streams to two servers. */
+  sessionBytes: rounded(figureOf("streams", "10000 sessions with a stream each, two servers") * 1000, Math.ceil),
+  /** How much of full load is used, to leave room for bursts and for a gateway that restarts. */
   use: 0.7,
-  /** Memory of an idle session with its streams, the upper end. */
-  sessionBytes: 43_000,
-  /** A handed-over call is served by two gateways. */
-  handOverCalls: 1,
   /** Commands of a gateway each second, for its lease and the list of peers. */
   leaseCommands: 4,
   /** Commands when a gateway sees a session of another one for the first time: whether it has ended, and a note that it is here. */
@@ -28,6 +33,19 @@ export const measuredCosts = {
   /** Commands when a session ends. */
   endCommands: 2,
 } as const;
+
+/** A figure as it was last saved. */
+function figureOf(bench: string, name: string): number {
+  const value = readFigures(bench)?.rows.find((row) => row.name === name)?.value ?? undefined;
+  if (value === undefined) throw new Error(`bench/figures/${bench}.json has no figure "${name}"; save it with --save`);
+  return value;
+}
+
+/** Two digits, to the careful side: more are not good for another machine. */
+function rounded(value: number, round: (value: number) => number): number {
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
+  return Number((round(value / unit) * unit).toPrecision(2));
+}
 
 /** What the load needs. */
 export interface ClusterSize {

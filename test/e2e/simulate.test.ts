@@ -1,8 +1,12 @@
 // The model behind `npm run -s simulate`, beside what real gateways do.
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { promisify } from "node:util";
+
 import { createClient } from "@redis/client";
 import { expect, it } from "vitest";
 
-import { fewestGateways, handedOver, sessionCommands } from "../../scripts/simulate/model.ts";
+import { fewestGateways, handedOver, measuredCosts, sessionCommands } from "../../scripts/simulate/model.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { openSession, toolCall } from "../support/legacy-session.ts";
@@ -50,10 +54,39 @@ it("foresees the commands for sessions and the calls that are handed over", asyn
 });
 
 it("needs more gateways for calls that are handed over, and fewer bytes where clients stay at one", () => {
-  const load = { sessions: 100_000, sessionHours: 24, callsPerSecond: 10_000, heldPart: 0, isSticky: false };
+  const load = { sessions: 100_000, sessionHours: 24, callsPerSecond: 100_000, heldPart: 0, isSticky: false };
   const [plain, held] = [fewestGateways(load), fewestGateways({ ...load, heldPart: 1 })];
   const sticky = fewestGateways({ ...load, heldPart: 1, isSticky: true });
-  expect([plain.gateways, held.gateways, sticky.gateways]).toEqual([2, 3, 2]);
-  expect(sticky.memoryEach).toBe(plain.memoryEach / 2);
+  expect(held.gateways).toBeGreaterThan(plain.gateways);
+  expect(sticky.gateways).toBe(plain.gateways);
+  expect(sticky.memoryEach).toBeCloseTo(plain.memoryEach / plain.gateways);
   expect(sticky.handedOverPerSecond).toBe(0);
+});
+
+it("has the figures of the guide", async () => {
+  const guide = readFileSync("docs/guides/more-than-one.md", "utf8");
+  const [, options = ""] = /npm run -s simulate -- (--.*)/u.exec(guide) ?? [];
+  const { stdout } = await promisify(execFile)(process.execPath, ["scripts/simulate.ts", ...options.split(" ")]);
+  expect(guide).toContain(`\`\`\`text\n${stdout}\`\`\``);
+  const { callsPerSecond, sessionBytes } = measuredCosts;
+  expect(guide).toContain(`${callsPerSecond.toLocaleString("en")} calls per second`);
+  expect(guide).toContain(`${sessionBytes / 1000} KB per session`);
+  const number = (text = ""): number => Number(text.replaceAll(",", ""));
+  const table = [
+    ...guide.matchAll(/^\| ([\d,]+) sessions, ([\d,]+) calls.*?\| (\d+).*?\| ([\d.]+) GB.*?\| ([\d.]+) GB/gmu),
+  ];
+  expect(table).toHaveLength(3);
+  for (const [, sessions, calls, gateways, memory, sticky] of table) {
+    const load = {
+      sessions: number(sessions),
+      sessionHours: 24,
+      callsPerSecond: number(calls),
+      heldPart: 0,
+      isSticky: false,
+    };
+    const plain = fewestGateways(load);
+    const gigabytes = (bytes: number): string => (bytes / 1e9).toLocaleString("en", { maximumFractionDigits: 1 });
+    expect([plain.gateways, gigabytes(plain.memoryEach)]).toEqual([number(gateways), memory]);
+    expect(gigabytes(fewestGateways({ ...load, isSticky: true }).memoryEach)).toBe(sticky);
+  }
 });

@@ -1,9 +1,10 @@
 import { Cancellation } from "../core/cancellation.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { Exchange, TransportContext } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../lib/is-object.ts";
+import type { FindingCode } from "../protocol/diagnostics.ts";
 import { memberValue } from "../protocol/json/read.ts";
 import { type Message, replaceIds, type RequestMessage } from "../protocol/message.ts";
 import { cancelledError, type UpstreamLink } from "../transports/transport.ts";
@@ -23,6 +24,7 @@ export interface ListensDeps {
   readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
   /** Sends a message to the client of a listen request. */
   readonly deliver: (message: Message, related: Exchange, member: string | undefined) => void | Promise<void>;
+  readonly dropped: (why: FindingCode, context: TransportContext) => void;
   readonly lists: Pick<Router, "wholeList" | "isVisible">;
   readonly expire: (member: string, capability: string) => void;
   readonly onError: (error: GatewayError) => void;
@@ -143,9 +145,9 @@ export class Listens {
   }
 
   /** Handles a message of a member on the stream of a listen request. */
-  received(message: Message, related: Exchange): void | Promise<void> {
+  received(message: Message, related: Exchange, context: TransportContext): void | Promise<void> {
     const part = this.#byExchange.get(related);
-    if (part === undefined) return undefined;
+    if (part === undefined) return this.#deps.dropped("subscription.unknown", context);
     const { listen, member } = part;
     if (message.method === "notifications/subscriptions/acknowledged") {
       this.#acknowledged(part, memberValue(message, "params.notifications"));

@@ -12,7 +12,7 @@ export interface MemberSessionDeps {
   readonly ask: AskDeps;
   /** Opens a link to the member, for one legacy session. */
   readonly open: (events: LinkEvents) => UpstreamLink;
-  readonly events: Pick<LinkEvents, "message" | "malformed" | "error">;
+  readonly events: Pick<LinkEvents, "message" | "malformed" | "dropped" | "error">;
   /** The handshake has succeeded: for the first time, or again. */
   readonly onReady: (facts: ServerFacts) => void;
   /** The member has gone; the next request opens a new session with it. */
@@ -135,6 +135,9 @@ export class MemberSession {
       message: (message, related, context) => events.message(message, related, context),
       malformed: (bytes, reason, related, context) => {
         events.malformed(bytes, reason, related, context);
+      },
+      dropped: (why, context) => {
+        events.dropped?.(why, context);
       },
       error: (error) => {
         events.error(error);

@@ -70,6 +70,7 @@ export class FederatedRequestLink implements UpstreamLink {
       federation,
       linkOf,
       deliver: (message, related, member) => events.message(message, related, inProcess, member),
+      dropped: (why, context) => events.dropped?.(why, context),
       lists: this.#router,
       expire: (member, capability) => {
         this.#expire(member, capability);
@@ -148,7 +149,7 @@ export class FederatedRequestLink implements UpstreamLink {
     related: Exchange | undefined,
     context: TransportContext,
   ): void | Promise<void> {
-    if (this.#listens.owns(related)) return this.#listens.received(message, related);
+    if (this.#listens.owns(related)) return this.#listens.received(message, related, context);
     const { events } = this.#deps;
     if (message.kind === "request")
       return events.message(

@@ -38,6 +38,11 @@ const table = {
     "/params/_meta/io.modelcontextprotocol~1subscriptionId",
     "a notification names a subscription that is not open",
   ],
+  "notification.unheard": [
+    "info",
+    "/method",
+    "a notification was dropped: no client takes it, because of its revision or because none has asked for it",
+  ],
   "mrtr.malformed": ["warn", "/params", "inputResponses or requestState has the wrong type"],
   "mrtr.unmatched": ["warn", "/params", "a retry matches no operation that waits for input"],
   "mrtr.ambiguous": ["warn", "/params", "a retry matches several operations that wait for input"],

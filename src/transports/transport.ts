@@ -10,6 +10,7 @@ import type {
 import type { Reply } from "../core/pipeline.ts";
 import { createNotification } from "../core/synthesize.ts";
 import { GatewayError } from "../errors.ts";
+import type { FindingCode } from "../protocol/diagnostics.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import type { UnreadMessage } from "../protocol/unread-message.ts";
@@ -29,6 +30,8 @@ export interface LinkEvents {
   ): void | Promise<void>;
   /** Bytes that are not a message. `related` is the exchange on whose stream they arrived, if the transport tells. */
   malformed(bytes: Buffer, reason: string, related: Exchange | undefined, context: TransportContext): void;
+  /** A message of the upstream reaches no client; `why` is the diagnostic that says so. Every message that is dropped is. */
+  dropped?(why: FindingCode, context: TransportContext): void;
   /** A failure that no caller waits for, such as sending a cancel: for the log. */
   error(error: GatewayError): void;
   /** The process exited, the session is gone or the connection closed. Requests in flight have been rejected. */

@@ -135,6 +135,13 @@ export const faults: readonly Fault[] = [
     "is refused before anything is looked up",
   ),
   row(
+    "U60",
+    "server sends what belongs to no call",
+    "reported with a code; the call is answered",
+    "stray-messages",
+    "is reported, and harms no call",
+  ),
+  row(
     "G02",
     "SIGTERM, body on its way or answer to be recorded",
     answered,

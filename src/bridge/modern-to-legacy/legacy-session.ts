@@ -49,6 +49,7 @@ export interface LegacySessionEvents {
     context: TransportContext,
   ): void | Promise<void>;
   malformed: LinkEvents["malformed"];
+  dropped: NonNullable<LinkEvents["dropped"]>;
   error(error: GatewayError): void;
   /** Finds the call that a session sent under this id. */
   findCall(session: LegacySession, key: string): BridgedCall | undefined;
@@ -230,6 +231,7 @@ export class LegacySession {
         const call = related?.reply instanceof BridgedCall ? related.reply : undefined;
         this.#events.malformed(bytes, reason, call === undefined ? related : call.contextExchange, context);
       },
+      dropped: (why, context) => this.#events.dropped(why, context),
       error: (error) => this.#events.error(error),
       closed: (error) => {
         const ended = link();

@@ -3,6 +3,7 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
+import type { FindingCode } from "../../protocol/diagnostics.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
@@ -65,6 +66,7 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
   const sessionEvents: LegacySessionEvents = {
     message: received,
     malformed: (bytes, reason, related, context) => events.malformed(bytes, reason, related, context),
+    dropped: (why, context) => events.dropped?.(why, context),
     error: (error) => events.error(error),
     findCall: (session, key) => calls.find(session, key),
     closed: (session, error) => {
@@ -137,13 +139,12 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
       if (session === pool.primary) subscriptions.publish(message, context);
       return undefined;
     }
-    if (message.method === "notifications/cancelled") {
-      const target = metadataOf(message).related;
-      if (target !== undefined) call?.cancelInputRequest(target.id);
-      return undefined;
-    }
-    const isKnownToClient = methodFacts(message.method)?.forms[newestModern] !== "absent";
-    return isKnownToClient ? call?.notify(message, context) : undefined;
+    const why = whyDropped(message, call);
+    if (call === undefined || why !== undefined) return events.dropped?.(why ?? "notification.unheard", context);
+    if (message.method !== "notifications/cancelled") return call.notify(message, context);
+    const target = metadataOf(message).related;
+    if (target !== undefined) call.cancelInputRequest(target.id);
+    return undefined;
   }
 
   function receivedRequest(
@@ -186,4 +187,17 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
       await pool.close(reason);
     },
   };
+}
+
+/** Why a notification of the server reaches no client. */
+function whyDropped(message: Message, call: BridgedCall | undefined): FindingCode | undefined {
+  const { method = "" } = message;
+  const namesNothing = metadataOf(message).related === undefined;
+  if (method === "notifications/cancelled") {
+    if (namesNothing) return "cancel.malformed";
+    return call === undefined ? "cancel.unknown" : undefined;
+  }
+  if (method === "notifications/progress" && namesNothing) return "progress.malformed";
+  const isUnknown = call === undefined || methodFacts(method)?.forms[newestModern] === "absent";
+  return isUnknown ? "notification.unheard" : undefined;
 }

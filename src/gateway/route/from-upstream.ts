@@ -9,7 +9,7 @@ import {
 import type { Handler, Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
-import { createDiagnostic } from "../../protocol/diagnostics.ts";
+import { createDiagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
 import type { Message } from "../../protocol/message.ts";
 import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
@@ -141,6 +141,9 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
         log.warn({ exchange: about.id, route, bytes: bytes.length, reason }, "upstream sent malformed data");
         observer.receivedRaw("upstream", bytes, about);
         observer.found(createDiagnostic("event.not-json", reason), about);
+      },
+      dropped: (why, transport) => {
+        observer.found(diagnosticTable[why], originOf(scope, transport));
       },
       error: ({ code, message }) => {
         log.debug({ route, code, reason: message }, "could not notify the upstream");

@@ -65,8 +65,10 @@ export function createToClient(gateway: GatewayContext, deps: ToClientDeps): ToC
     const inSession = session === undefined ? undefined : senderOf(session);
     const sender: ClientSender | undefined =
       stream === undefined ? inSession : (out, label) => stream.write(out, label);
-    if (sender === undefined)
+    if (sender === undefined) {
+      if (message.kind === "notification") observer.found(diagnosticTable["notification.unheard"], exchange);
       return Promise.reject(new GatewayError("cancelled", "no client is connected to receive the message"));
+    }
     if (message.kind !== "request") return notifyOver(sender, exchange);
     if (session !== undefined) return ask(session, exchange, message, sender);
     // Modern clients take no requests: the call that asks is suspended until its client comes back with the answer.

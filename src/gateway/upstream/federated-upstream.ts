@@ -71,6 +71,9 @@ export function openFederation(
         malformed: (bytes, reason, related, context) => {
           events.malformed(bytes, reason, related, context);
         },
+        dropped: (why, context) => {
+          events.dropped?.(why, context);
+        },
         error: (error) => {
           events.error(error);
         },

@@ -4,7 +4,8 @@ import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { createTurnLimiter } from "../../lib/turn-limiter.ts";
-import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
+import type { FindingCode } from "../../protocol/diagnostics.ts";
+import { type ClientIdRewriter, createIdRewriter, type RestoreResult } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, type ParseLimits, replaceIds, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
@@ -12,50 +13,8 @@ import { parseSingle } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import { createSerialQueue, LazyChannel, type OpenChannel, PendingReplies, type SerialQueue } from "../channel-link.ts";
 import { describeInvalid, describeUnread, type InvalidMessage } from "../invalid-message.ts";
+import { SessionSubscriptions, subscribersOf } from "./session-subscriptions.ts";
 import { cancelledError, cancelledNotification, type LinkEvents, type UpstreamLink } from "../transport.ts";
-
-/** A session with more subscriptions than this receives every update. */
-const maxUris = 1000;
-
-/** The resources that one session has subscribed to. */
-class SessionSubscriptions {
-  readonly #uris = new Set<string>();
-  #isEverything = false;
-
-  get isEmpty(): boolean {
-    return !this.#isEverything && this.#uris.size === 0;
-  }
-
-  add(uri: string): void {
-    if (this.#uris.size < maxUris) this.#uris.add(uri);
-    else this.#isEverything = true;
-  }
-
-  delete(uri: string): void {
-    this.#uris.delete(uri);
-  }
-
-  has(uri: string): boolean {
-    return this.#isEverything || this.#uris.has(uri);
-  }
-
-  /** Whether an update is for this session; the updated resource may be a part of a subscribed one (MCP, Resources). */
-  covers(uri: string): boolean {
-    if (this.has(uri)) return true;
-    for (const own of this.#uris) if (uri.startsWith(own)) return true;
-    return false;
-  }
-}
-
-/** The sessions that an update is for; if it matches no subscription, all sessions that have one. */
-function subscribersOf<Session extends { readonly subscriptions: SessionSubscriptions }>(
-  sessions: readonly Session[],
-  uri: string | undefined,
-): readonly Session[] {
-  const subscribers = sessions.filter(({ subscriptions }) => !subscriptions.isEmpty);
-  const matching = uri === undefined ? [] : subscribers.filter(({ subscriptions }) => subscriptions.covers(uri));
-  return matching.length > 0 ? matching : subscribers;
-}
 
 /** How a shared connection is used. */
 export interface SharedConnectionOptions {
@@ -199,7 +158,7 @@ class SharedConnection {
         forget();
         handshake.reject(error);
       },
-      onMessage: () => {},
+      onMessage: () => this.#drop("notification.unheard"),
     });
     const sent = idScope.rewrite(request);
     this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
@@ -270,10 +229,21 @@ class SharedConnection {
     if (restored.type === "owned") this.#deliver(message, restored.owner);
     else if (restored.type === "late") restored.owner.onMessage(message);
     else if (message.kind === "request") this.#receiveRequest(message);
-    else if (message.kind === "notification" && restored.type === "shared") this.#broadcast(message);
-    // One session logs an answer to nothing. What comes late for a session that has ended is nobody else's to see.
-    else if (message.kind !== "notification" && !(restored.type === "stray" && restored.reason === "finished"))
-      this.#anySession?.onMessage(message);
+    else if (restored.type === "stray") this.#receiveStray(restored);
+    else if (message.kind === "notification") this.#broadcast(message);
+    else this.#anySession?.onMessage(message);
+  }
+
+  /** One session logs an answer to nothing. What comes late for a session that has ended is nobody else's to see. */
+  #receiveStray({ message, reason }: Extract<RestoreResult<MessageOwner>, { readonly type: "stray" }>): void {
+    const isLate = reason === "finished";
+    if (message.kind === "notification") this.#drop(isLate ? "progress.after-end" : "progress.unknown-token");
+    else if (isLate) this.#drop("response.late");
+    else this.#anySession?.onMessage(message);
+  }
+
+  #drop(why: FindingCode): void {
+    this.#anySession?.events.dropped?.(why, this.context);
   }
 
   #receiveInvalid(bytes: Buffer, { reason, response }: InvalidMessage): void {
@@ -316,13 +286,16 @@ class SharedConnection {
   #broadcast(message: Message): void {
     if (message.method === "notifications/cancelled") {
       const key = metadataOf(message).related?.id.key ?? "";
-      this.#serverRequests.get(key)?.receiver.receiveUnaddressed(message, false);
+      const asked = this.#serverRequests.get(key);
+      if (asked === undefined) this.#drop("cancel.unknown");
+      else asked.receiver.receiveUnaddressed(message, false);
       this.#serverRequests.delete(key);
       return;
     }
     const initialized = [...this.#sessions].filter(({ isInitialized }) => isInitialized);
     const isUpdate = message.method === "notifications/resources/updated";
     const receivers = isUpdate ? subscribersOf(initialized, memberString(message, "params.uri")) : initialized;
+    if (receivers.length === 0) this.#drop("notification.unheard");
     const isOnlySession = this.#sessions.size === 1;
     for (const session of receivers) session.receiveUnaddressed(message, isOnlySession, this.#turn());
   }

@@ -133,6 +133,24 @@ describe("an answer that streams", () => {
     },
   );
 
+  it.each([
+    { asked: "0", told: 100 },
+    { asked: "250", told: 250 },
+    // A timer of that length would be over at once.
+    { asked: "9007199254740991", told: 3_600_000 },
+    { asked: "9".repeat(400), told: 3_600_000 },
+  ])("asks clients to come back neither at once nor never: retry $asked", async ({ asked, told }) => {
+    await using upstream = await legacyUpstream(async (call) => {
+      const stream = call.stream();
+      await stream.write(`id: e-1\nretry: ${asked}\ndata:\n\n`);
+      stream.end();
+    });
+    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    const session = await openSession(gateway.url, "2025-11-25");
+    const { text } = await session.post(toolCall(1, "any"));
+    expect(text).toContain(`retry: ${told}\n`);
+  });
+
   it("[SC-040] is told by its content type, whatever the request was", async () => {
     await using upstream = await legacyUpstream(async (call, { id }) => {
       if (id === "json") return call.reply(textResult(id, "plain"));

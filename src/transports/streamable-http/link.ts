@@ -42,7 +42,7 @@ import {
   withIdOf,
 } from "./response.ts";
 import { isRetryable, ReplayableRequest, SessionLostError } from "./retry.ts";
-import { openServerStream, type ServerStream } from "./server-stream.ts";
+import { openServerStream, reconnectMs, type ServerStream } from "./server-stream.ts";
 
 /** How often a broken response stream is resumed without receiving anything new. */
 const maxEmptyResumes = 5;
@@ -359,7 +359,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     if (body !== undefined) this.#receiveBody(status, headers, body);
     else if (message.kind !== "request") this.resolve(noReply);
     else if (!this.#isSettled) {
-      if (this.#lastEventId !== undefined) reply?.pause?.(this.#retryMs);
+      if (this.#lastEventId !== undefined) reply?.pause?.(reconnectMs(this.#retryMs));
       this.#resume(0);
     }
   }

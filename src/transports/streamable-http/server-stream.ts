@@ -27,7 +27,8 @@ const longestRetryMs = 60 * 60_000;
 const openTimeoutMs = { unknown: 500, prompt: 5000, silent: 50 } as const;
 const openingOf = new WeakMap<HttpEndpoint, "prompt" | "silent">();
 
-function reconnectMs(requested: number): number {
+/** When to reconnect if a server asks for this, also for clients that it is repeated to. */
+export function reconnectMs(requested: number): number {
   return Math.min(Math.max(requested, shortestRetryMs), longestRetryMs);
 }
 

@@ -370,3 +370,21 @@ describe("figures and readiness", () => {
     );
   });
 });
+
+describe("requests with an id that is in use", () => {
+  it("have their timeouts and their places all the same", async () => {
+    await using upstream = await legacyUpstream((call, { id }) => {
+      if (call.json !== undefined && id === "free") call.reply(textResult(id, "free"));
+    });
+    await using gateway = await openGateway({
+      upstream: { url: upstream.url },
+      timeouts: { quick: 1000, tool: 1000, human: 1000, hard: 1000 },
+      limits: { pendingPerPrincipal: 5 },
+    });
+    const session = await openSession(gateway.url, "2025-11-25");
+    const answers = await Promise.all(Array.from({ length: 20 }, () => session.post(toolCall(1, "any"))));
+    for (const { json } of answers) expect(json).toMatchObject({ id: 1, error: { data: { origin: "gateway" } } });
+    expect(gateway.gateway.metrics()).toContain('headgate_pending{route="default"} 0\n');
+    expect((await session.post(toolCall("free", "any"))).json).toEqual(textResult("free", "free"));
+  });
+});

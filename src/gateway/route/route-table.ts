@@ -9,7 +9,7 @@ import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { PassThroughHandler } from "../passthrough/observed-route.ts";
 import type { UpstreamHealth } from "../upstream/http-upstream.ts";
 import { createListChanges } from "./guards/list-changes.ts";
-import { createPendingGuard, onEntryFinished } from "./guards/pending-guard.ts";
+import { createPendingGuard } from "./guards/pending-guard.ts";
 import { forgetRoute, meterCorrelation } from "./guards/route-metrics.ts";
 import {
   type Closable,
@@ -197,7 +197,9 @@ function createEntry(
     clock,
     setTimer,
     mode: "terminate",
-    onFinished: onEntryFinished,
+    onFinished: (entry) => {
+      pendingGuard.finished(entry);
+    },
     onDiagnostic: (diagnostic, about) => {
       const exchange = about?.payload ?? pendingGuard.current;
       if (exchange !== undefined) observer.found(diagnostic, exchange);

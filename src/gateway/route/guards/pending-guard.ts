@@ -22,6 +22,8 @@ export interface PendingGuard extends Guard {
   readonly current: Exchange | undefined;
   /** Counts and reports a response to no pending request: late, a duplicate or an orphan (SC-052). */
   settleStray(exchange: Exchange): void;
+  /** The correlator has ended an entry. */
+  finished(entry: CorrelationEntry<Exchange>): void;
 }
 
 /**
@@ -81,6 +83,18 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
     if (!opening.ok) return opening.error;
     exchange.tracking.entry = opening.entry;
     return undefined;
+  }
+
+  /**
+   * Goes on with a request whose id another one has taken: its answer comes on its own connection. Without an entry it
+   * would have no timeout, and count for no limit.
+   */
+  function trackAlone(exchange: Exchange): void {
+    const { message, direction, tracking, cancellation } = exchange;
+    if (message.kind !== "request") return;
+    const opening = correlator.single(placeOf(exchange), direction, message, exchange);
+    if (opening.ok) tracking.entry = opening.entry;
+    else cancellation.cancel("timeout");
   }
 
   /** Whether the request that a response names is still open. */
@@ -146,12 +160,11 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
       const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
       entry?.finish(code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned");
     },
+    finished: ({ state, payload: exchange }) => {
+      if (state === "timed_out") exchange?.cancellation.cancel("timeout");
+      else if (state === "superseded" && exchange !== undefined) trackAlone(exchange);
+    },
   };
-}
-
-/** Cancels exchanges that have timed out. */
-export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
-  if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
 }
 
 function realmOf(route: string, principal: string): string {

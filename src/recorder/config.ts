@@ -1,10 +1,23 @@
 import * as z from "zod";
 
 import { longDuration } from "../lib/duration.ts";
+import { pointerPatternProblem } from "../lib/text/pointer-pattern.ts";
 
-const pointer = z.string().regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, {
-  error: "expected a JSON Pointer such as `/params/arguments/ssn`; `*` stands for any member or element",
-});
+const pointer = z
+  .string()
+  .regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, {
+    error: "expected a JSON Pointer such as `/params/arguments/ssn`; `*` stands for any member or element",
+  })
+  .superRefine((pattern, context) => {
+    const message = pointerPatternProblem(pattern) ?? rootProblem(pattern);
+    if (message !== undefined) context.addIssue({ code: "custom", message });
+  });
+
+/** Pointers begin at the message. */
+function rootProblem(pattern: string): string | undefined {
+  if (/^\/(?:params|result|error|method|id)(?:\/|$)|^\/\*/u.test(pattern)) return undefined;
+  return "matches no message: pointers begin at the message, with `/params`, `/result` or `/error`";
+}
 
 /** The `record` part of the configuration. */
 export const recordConfig = z.union([

@@ -1,14 +1,28 @@
 import * as z from "zod";
 
+import { notPointer, pointerForm, pointerProblem, type PointerRoot } from "../provider/edit-pointer.ts";
 import { checkExpression, type ExpressionType } from "./expression.ts";
 import type { ExpressionScope } from "./facts.ts";
 
-const names = z.array(z.string().min(1));
+const nameLists = nameListsOf(z.string().min(1));
 
-const nameLists = z.strictObject({
-  allow: names.optional().describe("The only names to show; `*` matches any text. All names if omitted."),
-  deny: names.default([]).describe("Names to hide; wins over `allow`."),
-});
+/** The names of tools and prompts have none of the characters that mean something in other patterns. */
+const namePatterns = nameListsOf(
+  z
+    .string()
+    .min(1)
+    .regex(/^(?!\s)[^?[\]{}|\\^$]*(?<!\s)$/u, {
+      error: "would match no name: only `*` is special, and stands for any text; write one entry for each name",
+    }),
+);
+
+function nameListsOf(pattern: z.ZodString) {
+  const names = z.array(pattern);
+  return z.strictObject({
+    allow: names.optional().describe("The only names to show; `*` matches any text. All names if omitted."),
+    deny: names.default([]).describe("Names to hide; wins over `allow`."),
+  });
+}
 
 const ruleId = z
   .string()
@@ -19,9 +33,15 @@ const ruleId = z
 
 const shadow = z.boolean().default(false).describe("Record what the rule would do, without doing it.");
 
-const pointer = z.string().regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, {
-  error: "is not a JSON Pointer such as `/user/email`; `*` stands for any member or element",
-});
+function pointerFrom(root: PointerRoot) {
+  return z
+    .string()
+    .regex(pointerForm, { error: notPointer })
+    .superRefine((pattern, context) => {
+      const message = pointerForm.test(pattern) ? pointerProblem(pattern, root) : undefined;
+      if (message !== undefined) context.addIssue({ code: "custom", message });
+    });
+}
 
 const scopeName = z.string().regex(/^[!#-[\]-~]+$/u, { error: "is not an OAuth scope" });
 
@@ -34,13 +54,13 @@ const refusal = {
     .describe("With `deny`: a stable code for programs; `denied_by_rule` if omitted."),
 };
 
-const edits = {
-  redact: z
-    .array(pointer)
-    .default([])
-    .describe('JSON Pointers of values to replace by `"[redacted]"`; missing values are ignored.'),
-  remove: z.array(pointer).default([]).describe("JSON Pointers of members and elements to remove."),
-};
+function editsIn(root: PointerRoot) {
+  const pointers = z.array(pointerFrom(root)).default([]);
+  return {
+    redact: pointers.describe('JSON Pointers of values to replace by `"[redacted]"`; missing values are ignored.'),
+    remove: pointers.describe("JSON Pointers of members and elements to remove."),
+  };
+}
 
 const onDetection = z.enum(["redact", "deny", "note"]);
 
@@ -74,7 +94,7 @@ const callRule = z
       .optional()
       .describe("Rate limit for messages that the rule allows."),
     set: z
-      .record(pointer, z.unknown())
+      .record(pointerFrom("arguments"), z.unknown())
       .default({})
       .superRefine((values, context) => {
         for (const [key, value] of Object.entries(values)) {
@@ -82,7 +102,7 @@ const callRule = z
         }
       })
       .describe("Arguments to set, by JSON Pointer: a string is CEL, anything else is the literal value."),
-    ...edits,
+    ...editsIn("arguments"),
     shadow,
   })
   .superRefine(checkShape)
@@ -97,7 +117,7 @@ const resultRule = z
     id: ruleId,
     ...conditions("result"),
     ...refusal,
-    ...edits,
+    ...editsIn("result"),
     detect: z
       .strictObject({
         secrets: onDetection.optional().describe("Keys, tokens and private keys."),
@@ -123,8 +143,8 @@ const listRule = z
 
 /** The config fields of the embedded rules. */
 export const rulesFields = {
-  tools: nameLists.optional().describe("Tools that clients can see, by name."),
-  prompts: nameLists.optional().describe("Prompts that clients can see, by name."),
+  tools: namePatterns.optional().describe("Tools that clients can see, by name."),
+  prompts: namePatterns.optional().describe("Prompts that clients can see, by name."),
   resources: nameLists.optional().describe("Resources that clients can see, by URI."),
   rules: z
     .array(callRule)

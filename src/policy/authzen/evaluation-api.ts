@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { pointerSteps } from "../../protocol/json/read.ts";
@@ -84,27 +86,37 @@ export type ParsedDecisions =
 /** Parses the answer to one evaluation (AuthZEN, section 6.2). Only the boolean `true` permits. */
 function parseEvaluation(value: unknown): ParsedDecisions {
   const decision = toDecision(value);
-  return decision === undefined
-    ? { ok: false, problem: "its answer has no boolean `decision`" }
+  return typeof decision === "string"
+    ? { ok: false, problem: `its answer ${decision}` }
     : { ok: true, decisions: [decision] };
 }
 
 /** Parses the answer to a batch (AuthZEN, section 7.2): one decision for each evaluation, or none at all. */
 function parseEvaluations(value: unknown, count: number): ParsedDecisions {
-  const { evaluations } = Object(value) as Readonly<Record<string, unknown>>;
+  const { evaluations, decision: overall } = Object(value) as Readonly<Record<string, unknown>>;
   if (!Array.isArray(evaluations)) return { ok: false, problem: "its answer has no `evaluations`" };
+  if (overall === false) return { ok: false, problem: "its answer both denies as a whole and decides one by one" };
   if (evaluations.length !== count)
     return { ok: false, problem: `it answered ${evaluations.length} of ${count} evaluations` };
-  const decisions = evaluations.flatMap((entry: unknown) => toDecision(entry) ?? []);
-  return decisions.length === count
-    ? { ok: true, decisions }
-    : { ok: false, problem: "one of its answers has no boolean `decision`" };
+  const decisions: AuthZenDecision[] = [];
+  for (const entry of evaluations as readonly unknown[]) {
+    const decision = toDecision(entry);
+    if (typeof decision === "string") return { ok: false, problem: `one of its answers ${decision}` };
+    decisions.push(decision);
+  }
+  return { ok: true, decisions };
 }
 
-function toDecision(value: unknown): AuthZenDecision | undefined {
-  const { decision, context } = Object(value) as Readonly<Record<string, unknown>>;
-  if (typeof decision !== "boolean") return undefined;
-  return { isPermitted: decision, context: isObject(context) ? context : {} };
+/** The decision, or what is wrong with it. A permission with a condition that stands where nobody reads it is none. */
+function toDecision(value: unknown): AuthZenDecision | string {
+  const { decision, context, obligations, evaluations } = Object(value) as Readonly<Record<string, unknown>>;
+  if (typeof decision !== "boolean") return "has no boolean `decision`";
+  const known = isObject(context) ? context : {};
+  if (!decision) return { isPermitted: false, context: known };
+  if (context !== undefined && context !== null && !isObject(context)) return "has a `context` that is not an object";
+  if (evaluations !== undefined) return "has both `decision` and `evaluations`";
+  const hasOutside = obligations !== undefined && obligations !== null && !isDeepStrictEqual(obligations, []);
+  return hasOutside ? "has `obligations` outside its `context`" : { isPermitted: true, context: known };
 }
 
 /** The string at a JSON Pointer (RFC 6901) in a decision's context. */

@@ -1,3 +1,4 @@
+import { pointerProblem } from "../provider/edit-pointer.ts";
 import type { Principal } from "../../core/exchange.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import { planEdits, type PointerEdit, splice } from "../../protocol/json/edit.ts";
@@ -77,13 +78,13 @@ function readCustom(draft: Draft, { action, paths, text }: Readonly<Record<strin
     draft.notes.push(text.slice(0, 1000));
     return true;
   }
-  const [verb, place] = typeof action === "string" ? action.split("_", 2) : [];
-  if ((verb !== "redact" && verb !== "remove") || (place !== "arguments" && place !== "result")) return false;
+  const [, verb, place] = /^(redact|remove)_(arguments|result)$/u.exec(typeof action === "string" ? action : "") ?? [];
+  if (verb === undefined || (place !== "arguments" && place !== "result")) return false;
   if (!Array.isArray(paths) || paths.length === 0) return false;
   const edits = place === "arguments" ? draft.argumentEdits : draft.resultEdits;
   for (const pointer of paths as readonly unknown[]) {
-    if (typeof pointer !== "string" || !/^(?:\/(?:[^/~]|~[01])*)+$/u.test(pointer)) return false;
-    edits.push({ pointer, action: verb });
+    if (typeof pointer !== "string" || pointerProblem(pointer, place) !== undefined) return false;
+    edits.push({ pointer, action: verb === "redact" ? "redact" : "remove" });
   }
   return true;
 }

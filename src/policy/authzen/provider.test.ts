@@ -83,6 +83,10 @@ describe("the AuthZEN provider", () => {
     ["its answer decides twice, escaped", { text: '{"decision":false,"decisio\\u006e":true}' }, "unavailable", false],
     ["its answer has no decision", { json: { permit: true } }, "unavailable", false],
     ["its decision is no boolean", { json: { decision: "true" } }, "unavailable", false],
+    ["its context is no object", { json: { decision: true, context: [{ obligations: [] }] } }, "unavailable", false],
+    ["its context is a text", { json: { decision: true, context: "audit" } }, "unavailable", false],
+    ["its obligations are outside the context", { json: { decision: true, obligations: [{}] } }, "unavailable", false],
+    ["it permits and decides one by one", { json: { decision: true, evaluations: [] } }, "unavailable", false],
     ["its answer is no object", { json: true }, "unavailable", false],
   ])("denies if %s, and marks what may fail open", async (_when, reply, kind, opens) => {
     expect(refusalOf(await decisionOn(reply)).kind).toBe(kind);

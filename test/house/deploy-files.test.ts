@@ -219,6 +219,8 @@ describe("the files to deploy the gateway", () => {
     // The names of the replicas exist in compose only.
     const text = read("nginx.conf").replaceAll(/(one|two):8484/gu, "127.0.0.1:8484");
     writeFileSync(file, `pid ${place}/pid; error_log stderr;\n${text}`);
+    // Without its port, clients would look for the authorization server at another address.
+    expect(text).toContain("proxy_set_header Host $http_host;");
     expect(() => execFileSync("/usr/sbin/nginx", ["-t", "-c", file, "-p", place], { stdio: "pipe" })).not.toThrow();
   });
 

@@ -36,4 +36,5 @@ it("[SC-090] keeps nothing of what has been posted, however long the session is 
   // One value kept of each would be some eighty bytes.
   expect(after - before).toBeLessThan(300_000);
   server.close();
-});
+  // 15,000 requests, which take more than a minute on a busy machine.
+}, 300_000);

@@ -5,6 +5,8 @@ import type { z } from "zod";
 
 import type { Authenticator } from "../auth/authenticator.ts";
 import { type Clock, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
+import { GatewayError } from "../errors.ts";
+import { type OptionForms, optionProblem } from "../lib/option-problem.ts";
 import { createLogger, type Logger } from "../telemetry/log.ts";
 import { type KitListenOptions, listen } from "./adapters/node.ts";
 import { createCore, type ReloadableCore } from "./core.ts";
@@ -105,8 +107,52 @@ export interface ServerKit extends HttpEdge, AsyncDisposable {
  * app.use(toExpress(kit));
  */
 export async function createServerKit(options: ServerKitOptions): Promise<ServerKit> {
+  checkOptions(options, kitForms);
   return (await assembleKit(options)).kit;
 }
+
+/** Without a type checker, a misspelt `auth` would leave the server open. */
+function checkOptions(options: ServerKitOptions, forms: OptionForms<ServerKitOptions>): void {
+  const problem = optionProblem(options, forms) ?? authProblem(options.auth);
+  if (problem !== undefined) throw new GatewayError("config_invalid", `server kit: ${problem}`);
+  if (!options.name) throw new GatewayError("config_invalid", "server kit: option name is missing; clients see it");
+}
+
+function authProblem(auth: unknown): string | undefined {
+  const problem = auth === undefined ? undefined : optionProblem(auth, authForms);
+  return problem === undefined ? undefined : `auth: ${problem}`;
+}
+
+const authForms: OptionForms<KitAuth> = {
+  authenticator: "object",
+  identify: "function",
+  authorizationServers: "string[]",
+};
+
+const kitForms: OptionForms<ServerKitOptions> = {
+  name: "string",
+  version: "string",
+  entities: "list",
+  tools: "list",
+  store: "object",
+  auth: "object",
+  settings: "object",
+  settingsFile: "string",
+  env: "object",
+  extend: "function",
+  serverOptions: "object",
+  cursorSecret: "any",
+  log: "object",
+  environment: "object",
+};
+
+const startForms: OptionForms<StartServerKitOptions> = {
+  ...kitForms,
+  listen: "object",
+  stdio: "object",
+  handleSignals: "boolean",
+  report: "function",
+};
 
 /** What tests replace. */
 export interface KitDeps {
@@ -233,7 +279,8 @@ export interface RunningServerKit extends AsyncDisposable {
  * });
  */
 export async function startServerKit(options: StartServerKitOptions): Promise<RunningServerKit> {
-  const kit = await createServerKit(options);
+  checkOptions(options, startForms);
+  const { kit } = await assembleKit(options);
   const { enableStdioTransport, isHttpEnabled } = kit.settings();
   const server = isHttpEnabled ? await listen(kit, options.listen) : undefined;
   const stdio = enableStdioTransport ? kit.serveStdio(options.stdio) : undefined;

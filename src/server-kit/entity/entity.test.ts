@@ -44,7 +44,28 @@ describe("defineEntity", () => {
 
   it.each([
     [() => defineEntity("1st", schema), "entity 1st: its name must be letters"],
-    [() => defineEntity("Site", z.object({ name: z.string() })), "option key names the field id"],
+    [
+      () => defineEntity("Site", z.object({ name: z.string() })),
+      "its schema has no field id; add one, or name the field",
+    ],
+    [() => defineEntity("Site", z.string() as never), "its schema must be a z.object({ … })"],
+    [
+      () => defineEntity("Site", schema, { requiredScope: ["x"] } as never),
+      "unknown option requiredScope; did you mean requiredScopes?",
+    ],
+    [
+      () => defineEntity("Site", schema, { requiredScopes: "x" } as never),
+      "option requiredScopes must be a list of strings",
+    ],
+    [() => defineEntity("Site", schema, { visibleTo: true } as never), "option visibleTo must be a function"],
+    [
+      () => defineEntity("Site", schema, { operations: ["Lst"] } as never),
+      "option operations has Lst; did you mean List?",
+    ],
+    [
+      () => defineEntity("Site", schema, { hooks: { beforeCrate: () => {} } } as never),
+      "hooks: unknown option beforeCrate; did you mean beforeCreate?",
+    ],
     [() => defineEntity("Site", z.object({ id: z.string().optional() })), "its key id must be a required scalar"],
     [() => defineEntity("Site", schema, { hidden: ["id"] }), "its key id cannot be hidden"],
     [() => defineEntity("Site", schema, { readOnly: ["name"] }), "clients cannot send name, so the schema needs"],

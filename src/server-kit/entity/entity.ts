@@ -2,6 +2,8 @@ import type { z } from "zod";
 
 import type { Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type OptionForms, optionProblem } from "../../lib/option-problem.ts";
 import type { JsonObject, Row, TableMapping } from "../stores/store.ts";
 import { defaultOf, type Field, fieldsOf } from "./fields.ts";
 import type { FilterOf } from "./filter.ts";
@@ -142,7 +144,17 @@ function createModel(name: string, schema: z.ZodObject, options: EntityOptions<z
   if (!/^[A-Za-z][\w-]{0,50}$/u.test(name)) {
     throw invalidEntity(name, "its name must be letters, digits, _ or -, begin with a letter and be at most 51 long");
   }
+  // Without a type checker, a misspelt option would be ignored: `requiredScope` would leave the entity open.
+  const problem = optionProblem(options, entityForms) ?? hookProblem(options.hooks);
+  if (problem !== undefined) throw invalidEntity(name, problem);
+  const { shape } = schema as { readonly shape?: unknown };
+  if (!isObject(shape)) throw invalidEntity(name, "its schema must be a z.object({ … })");
   const fields = fieldsOf(name, schema);
+  if (options.key === undefined && !fields.has("id"))
+    throw invalidEntity(
+      name,
+      "its schema has no field id; add one, or name the field that identifies a record with option key",
+    );
   const named = (option: string, field: string): Field => {
     const found = fields.get(field);
     if (found !== undefined) return found;
@@ -241,6 +253,11 @@ function requireDefault(entity: string, field: Field): void {
   throw invalidEntity(entity, `clients cannot send ${field.name}, so the schema needs a default for it or .optional()`);
 }
 
+function hookProblem(hooks: unknown): string | undefined {
+  const problem = hooks === undefined ? undefined : optionProblem(hooks, hookForms);
+  return problem === undefined ? undefined : `hooks: ${problem}`;
+}
+
 function isScalarField({ kind }: Field): boolean {
   return kind !== "json";
 }
@@ -267,6 +284,36 @@ export const operationNames = [
 
 /** One of the operations. */
 export type OperationName = (typeof operationNames)[number];
+
+const hookForms: OptionForms<EntityHooks<unknown>> = {
+  beforeCreate: "function",
+  beforeUpdate: "function",
+  beforeDelete: "function",
+  afterChange: "function",
+};
+
+const entityForms: OptionForms<EntityOptions<z.ZodObject>> = {
+  description: "string",
+  key: "string",
+  generated: "object",
+  readOnly: "string[]",
+  hidden: "string[]",
+  version: "string",
+  filterable: "string[]",
+  sortable: "string[]",
+  requiredScopes: "string[]",
+  requireAuthentication: "boolean",
+  enabledTransports: { listOf: transportNames },
+  allowMutations: "boolean",
+  operations: { listOf: operationNames },
+  toolPrefix: "string",
+  schemaOverride: "object",
+  unique: "list",
+  indexes: "list",
+  visibleTo: "function",
+  hooks: "object",
+  table: "object",
+};
 
 /** What holds for an operation of any entity. */
 export interface OperationTraits {

@@ -238,7 +238,7 @@ describe("operations of an entity", () => {
         { id: "b", name: "Moss" },
       ],
     });
-    expect(twice).toMatchObject({ code: "conflict", error: "a Site with this id exists already" });
+    expect(twice).toMatchObject({ code: "conflict", error: "another Site has this id already" });
     expect((await call(kit, "Count", { filter: { id: { in: ["b", "d"] } } })).value).toEqual({ count: 1 });
     const half = await call(kit, "UpdateMany", {
       items: [

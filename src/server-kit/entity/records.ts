@@ -277,7 +277,7 @@ export function changedMeanwhile(entity: EntityModel): Error {
 /** The failure of a record whose key or unique values another one has. */
 export function duplicate({ name, key, unique }: EntityModel): Error {
   const groups = [[key.name], ...unique].map((group) => group.join(" and "));
-  return kitFailure("conflict", `a ${name} with this ${groups.join(" or ")} exists already`);
+  return kitFailure("conflict", `another ${name} has this ${groups.join(" or ")} already`);
 }
 
 function defaultsOf(entity: EntityModel): Row {

@@ -69,7 +69,7 @@ describe.each([
     const items = kit.records(Item);
     await items.create({ code: "a", left: 1 });
     const { id } = await items.create({ code: "b", left: 1 });
-    const message = "a Item with this id or code exists already";
+    const message = "another Item has this id or code already";
     await expect(items.create({ code: "a", left: 1 })).rejects.toThrow(message);
     await expect(items.update(id, { code: "a" })).rejects.toThrow(message);
   });
@@ -157,7 +157,7 @@ describe.each([
     await kit.transaction(async (records) => {
       await Promise.all(Object.keys(fields).map(async (name) => records(Board).update("b", { [name]: 1 })));
       await records(Board).create({ id: "c", n: 1 });
-      await expect(records(Board).create({ id: "c", n: 2 })).rejects.toThrow("exists already");
+      await expect(records(Board).create({ id: "c", n: 2 })).rejects.toThrow("another Board has this");
       await records(Board).delete("c");
       await records(Board).create({ id: "c", n: 3 });
     });

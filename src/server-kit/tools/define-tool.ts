@@ -2,6 +2,8 @@ import type { CallToolResult, InputRequiredResult, ServerContext, ToolAnnotation
 import type { z } from "zod";
 
 import type { Principal } from "../../core/exchange.ts";
+import { GatewayError } from "../../errors.ts";
+import { type OptionForms, optionProblem } from "../../lib/option-problem.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { toFieldIssues } from "../entity/arguments.ts";
 import { type TransportName, transportNames } from "../entity/entity.ts";
@@ -88,6 +90,11 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   tool: TypedTool<Input, Output> | ContentTool<Input>,
 ): KitTool {
   const { name, output } = tool;
+  // Without a type checker, a misspelt `requiredScopes` would leave the tool open.
+  const missing = (["input", "run"] as const).find((option) => tool[option] === undefined);
+  const problem =
+    optionProblem(tool, toolForms) ?? (missing === undefined ? undefined : `option ${missing} is missing`);
+  if (problem !== undefined) throw new GatewayError("config_invalid", `custom tool ${name}: ${problem}`);
   const strict = tool.input.strict();
   const inputSchema = jsonSchemaOf(strict, "input", `tool ${name}, input`);
   const outputSchema = output === undefined ? undefined : jsonSchemaOf(output, "output", `tool ${name}, output`);
@@ -120,6 +127,19 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   }));
   return declared;
 }
+
+const toolForms: OptionForms<TypedTool<z.ZodObject, z.ZodObject>> = {
+  name: "string",
+  title: "string",
+  description: "string",
+  input: "object",
+  output: "object",
+  annotations: "object",
+  requiredScopes: "string[]",
+  requireAuthentication: "boolean",
+  enabledTransports: { listOf: transportNames },
+  run: "function",
+};
 
 function toOutput(returned: unknown, isTyped: boolean): ToolOutput {
   if (typeof returned === "string") return { kind: "result", result: { content: [{ type: "text", text: returned }] } };

@@ -5,6 +5,7 @@ import { isObject } from "./is-object.ts";
 export type OptionForm =
   | "string"
   | "boolean"
+  | "number"
   | "function"
   | "object"
   | "list"

@@ -9,7 +9,7 @@ import { type AgentServers, captureManifests, createAgentServers } from "./agent
 import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
 import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
 import { type AgentMessage, type AgentResult, parseAgentMessage } from "./messages.ts";
-import { type AgentOptions, cliArguments, type PermissionMode } from "./options.ts";
+import { type AgentOptions, cliArguments, type PermissionMode, checkOptions } from "./options.ts";
 import { createTurnQueue, type UserContent } from "./turn-queue.ts";
 
 /** A running agent: one CLI process with its servers, for any number of turns. */
@@ -55,6 +55,7 @@ const defaults = { controlTimeoutMs: 60_000, closeTimeoutMs: 5000, maxLineBytes:
  * ```
  */
 export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
+  checkOptions(options);
   const { controlTimeoutMs, closeTimeoutMs, maxLineBytes } = { ...defaults, ...options };
   const { onWarning = printWarning, env: environment = process.env, signal } = options;
   const initial = checkServers(options.mcpServers);

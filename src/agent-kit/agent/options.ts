@@ -1,3 +1,4 @@
+import { type OptionForms, optionProblem } from "../../lib/option-problem.ts";
 import { AgentError, type OnWarning } from "../errors.ts";
 import type { CanUseTool, HookFailure, Hooks } from "./callbacks.ts";
 import type { UnknownRecord } from "../json-rpc.ts";
@@ -162,3 +163,46 @@ function rules(name: string, tools: readonly string[]): string[] {
 function when(condition: boolean | undefined, name: string): string[] {
   return condition === true ? [name] : [];
 }
+
+/** Without a type checker, a misspelt `canUseTool` or `disallowedTools` would be ignored, and every call allowed. */
+export function checkOptions(options: AgentOptions): void {
+  const problem = optionProblem(options, forms);
+  if (problem !== undefined) throw new AgentError("option_invalid", problem);
+}
+
+const forms: OptionForms<AgentOptions> = {
+  mcpServers: "object",
+  allowedTools: "string[]",
+  disallowedTools: "string[]",
+  builtInTools: "string[]",
+  permissionMode: "string",
+  canUseTool: "function",
+  hooks: "object",
+  onHookFailure: "string",
+  model: "string",
+  systemPrompt: "string",
+  appendSystemPrompt: "string",
+  maxTurns: "number",
+  maxBudgetUsd: "number",
+  partialMessages: "boolean",
+  outputSchema: "object",
+  agents: "object",
+  settingSources: "string[]",
+  strictMcpConfig: "boolean",
+  persistSession: "boolean",
+  resume: "string",
+  continueLast: "boolean",
+  forkSession: "boolean",
+  cliPath: "string",
+  cliArguments: "string[]",
+  cwd: "string",
+  env: "object",
+  signal: "object",
+  announce: "string",
+  sendManifests: "boolean",
+  onWarning: "function",
+  onStderr: "function",
+  controlTimeoutMs: "number",
+  closeTimeoutMs: "number",
+  maxLineBytes: "number",
+};

@@ -15,7 +15,10 @@ import { type ListFacts, listFacts } from "./names/list-facts.ts";
 import type { Degraded } from "./lists/list-filler.ts";
 import { createRequestStates, type RequestStates, taskTarget } from "./names/member-messages.ts";
 import type { FederationOptions, MemberOptions } from "./names/member-options.ts";
+import { MemberFacts, type ServerFactsStore } from "./member-facts.ts";
+import { GatewayError } from "../errors.ts";
 import { offersExtension, type ServerFacts } from "./server-facts.ts";
+import { settledWithin } from "./settled-within.ts";
 import type { OwnRequestObserver } from "./member-requests.ts";
 import { Recoveries } from "./recoveries.ts";
 import { overrideCall, type OverriddenCall } from "./names/tool-overrides.ts";
@@ -35,6 +38,10 @@ export interface FederationDeps {
   readonly onClashes: (method: string, names: readonly string[], exchange: Exchange) => void;
   /** Observes the requests of the federation itself to its members. */
   readonly observer?: OwnRequestObserver | undefined;
+  /** What members said to an earlier process; absent where nothing is kept. */
+  readonly factsStore?: ServerFactsStore | undefined;
+  /** Identifies the server of a member, for that store. */
+  readonly serverOf: (member: string) => string;
 }
 
 /** A link of the federation, for reading what names and URIs its members have. */
@@ -109,8 +116,7 @@ export class Federation {
   readonly onDegraded: FederationDeps["onDegraded"];
   readonly #onClashes: FederationDeps["onClashes"];
   readonly observer: OwnRequestObserver | undefined;
-  /** The facts of members, as of when they were last reached. */
-  readonly facts = new Map<string, ServerFacts>();
+  readonly facts: MemberFacts;
   /** Limits how many sessions check a change of a member per turn. */
   readonly turn = createTurnLimiter();
   /** Servers that sessions wait for. */
@@ -125,8 +131,11 @@ export class Federation {
   readonly #listsRead = new WeakSet<ListSource>();
   #configured: Configured;
 
-  constructor({ options, clock, setTimer, quickMs, seals, onDegraded, onClashes, observer }: FederationDeps) {
+  constructor(deps: FederationDeps) {
+    const { options, clock, setTimer, quickMs, seals, onDegraded, onClashes, observer, factsStore, serverOf } = deps;
     this.#configured = configure(options);
+    // What a server says to one caller is not for others if it knows who calls.
+    this.facts = new MemberFacts(() => (this.options.hasCallerCredentials === true ? undefined : factsStore), serverOf);
     this.clock = clock;
     this.setTimer = setTimer;
     this.quickMs = quickMs;
@@ -192,8 +201,23 @@ export class Federation {
    */
   async reconfigure(options: FederationOptions, changed: ReadonlySet<string>, graceMs: number): Promise<void> {
     this.#configured = configure(options);
-    for (const name of changed) this.facts.delete(name);
+    for (const name of changed) this.facts.forget(name);
     await Promise.all([...this.#links].map((link) => link.reconfigured(changed, graceMs)));
+  }
+
+  /**
+   * What is known of the members once they have answered a handshake, in their order: after `wait` at the latest, unless
+   * nothing is known of any member. Throws where that is so and none answers.
+   */
+  async factsOnce(answers: readonly Promise<unknown>[]): Promise<ReadonlyMap<string, ServerFacts>> {
+    const { members, listing } = this.options;
+    const known = (): ReadonlyMap<string, ServerFacts> => this.facts.lastKnownOf(members);
+    const failures = await settledWithin(answers, listing.wait, this.setTimer, known().size === 0);
+    const facts = known();
+    if (facts.size > 0 || failures.includes(undefined)) return facts;
+    const upstreams = members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
+    const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
+    throw new GatewayError("upstream_unreachable", `no server answered: ${named}`, { details: { upstreams } });
   }
 
   /**
@@ -355,7 +379,7 @@ export class Federation {
   #extension(exchange: Exchange, { method, outline }: RequestMessage): readonly Target[] {
     if (this.viewOf(exchange) !== undefined) return none;
     const offering = [...this.#configured.members.keys()].filter((member) => {
-      const facts = this.facts.get(member);
+      const facts = this.facts.lastKnown(member);
       return facts !== undefined && offersExtension(facts, method);
     });
     const uri = spanOf(outline, "params.uri") === undefined ? undefined : memberString(exchange.message, "params.uri");

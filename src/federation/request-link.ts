@@ -16,7 +16,6 @@ import { askOver, createOwnExchange, createOwnRequest } from "./member-requests.
 import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { Router } from "./router.ts";
 import { formatDiscoverResult, parseServerFacts } from "./server-facts.ts";
-import { settledWithin } from "./settled-within.ts";
 
 export interface RequestLinkDeps {
   readonly federation: Federation;
@@ -182,20 +181,15 @@ export class FederatedRequestLink implements UpstreamLink {
   }
 
   async #discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const { options, facts, setTimer } = this.#federation;
+    const { options, facts } = this.#federation;
     const asking = options.members.map(async (member) => {
       const request = createOwnRequest(exchange, "server/discover");
       const link = this.#deps.linkOf(member, exchange);
       const answer = await askOver(link, member.name, createOwnExchange(exchange, request), this.#federation);
       facts.set(member.name, parseServerFacts(answer.message));
     });
-    const failures = await settledWithin(asking, options.listing.wait, setTimer, facts.size === 0);
-    if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
-      const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
-      const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
-      throw new GatewayError("upstream_unreachable", `no server answered: ${named}`, { details: { upstreams } });
-    }
-    return { message: resultMessage(message.id, formatDiscoverResult(options, facts)) };
+    const known = await this.#federation.factsOnce(asking);
+    return { message: resultMessage(message.id, formatDiscoverResult(options, known)) };
   }
 
   /** Lists may depend on who asks and what its client can do. */

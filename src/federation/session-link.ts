@@ -22,7 +22,6 @@ import { MemberSession } from "./member-session.ts";
 import { formatKeptMembers, keptKey, parseKeptMembers } from "./kept-members.ts";
 import { Router } from "./router.ts";
 import { formatInitializeResult, type ServerFacts } from "./server-facts.ts";
-import { settledWithin } from "./settled-within.ts";
 
 export interface SessionLinkDeps {
   readonly federation: Federation;
@@ -155,8 +154,7 @@ export class FederatedSessionLink implements UpstreamLink {
       const own = kept.get(keptKey(name, this.#addressOf(name)));
       if (!member.session.resume(resumed, own)) continue;
       member.facts = { capabilities: own?.capabilities ?? {}, instructions: undefined, revision: own?.revision };
-      // Those of a handshake say more.
-      if (!this.#federation.facts.has(name)) this.#federation.facts.set(name, member.facts);
+      this.#federation.facts.learn(name, member.facts);
     }
     return true;
   }
@@ -341,14 +339,9 @@ export class FederatedSessionLink implements UpstreamLink {
       throw new GatewayError("invalid_params", `unsupported protocol version: ${requested}`, { details });
     }
     this.#handshake = exchange;
-    const { options, facts, setTimer } = this.#federation;
     const starting = [...this.#members.values()].map(({ session }) => session.start(exchange));
-    const failures = await settledWithin(starting, options.listing.wait, setTimer, facts.size === 0);
-    if (failures.every((failure) => failure !== undefined) && facts.size === 0) {
-      const upstreams = options.members.map(({ name }, index) => ({ upstream: name, reason: failures[index] ?? "" }));
-      const named = upstreams.map(({ upstream, reason }) => `${upstream} (${reason})`).join(", ");
-      throw new GatewayError("upstream_unreachable", `no server answered: ${named}`, { details: { upstreams } });
-    }
+    const facts = await this.#federation.factsOnce(starting);
+    const { options } = this.#federation;
     return { message: resultMessage(message.id, formatInitializeResult(options, outcome.revision, facts)) };
   }
 

@@ -23,6 +23,7 @@ import {
   type TransportContext,
 } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { ServerFactsStore } from "../federation/member-facts.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
 import type { Seal, Seals } from "../lib/keys/sealing.ts";
 import { type CreateBuckets, createNamedTokenBuckets, InFlightCounter } from "../lib/token-bucket.ts";
@@ -58,6 +59,8 @@ export interface GatewayContext {
   readonly bytes: ByteBudget;
   /** Who started tasks before a restart; absent where nothing is kept. */
   readonly taskOwners: TaskOwnerStore | undefined;
+  /** What servers of federations said about themselves; absent where nothing is kept. */
+  readonly serverFacts: ServerFactsStore | undefined;
   /** Absent where this gateway has no peers. */
   readonly cluster: ClusterMember | undefined;
   /** Creates the buckets of rate limits, which all gateways share where they share anything. */
@@ -192,6 +195,8 @@ export interface GatewayState {
   readonly isPortable: boolean;
   /** Absent without a state folder. */
   readonly taskOwners: TaskOwnerStore | undefined;
+  /** Absent without a state folder. */
+  readonly serverFacts: ServerFactsStore | undefined;
   close(): void;
 }
 
@@ -266,6 +271,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     cluster: options.cluster,
     createBuckets: options.createBuckets ?? createNamedTokenBuckets(clock.now),
     taskOwners: state.taskOwners,
+    serverFacts: state.serverFacts,
     journal,
     namesCalls: state.isPortable,
     seals: state.seals,

@@ -319,6 +319,7 @@ function openRouteTable(
       bytes: context.bytes,
       onStderr: recording?.onStderr,
       credentials: identity,
+      serverFacts: context.serverFacts,
     },
     policies: {
       ...shared,

@@ -1,3 +1,6 @@
+import { createHash } from "node:crypto";
+
+import { configuredRoute } from "../../core/exchange.ts";
 import type { FederationConfig, MemberConfig, RouteConfig, ViewConfig } from "../../config/config.ts";
 import { Federation, type FederationDeps } from "../../federation/federation.ts";
 import type { FederationOptions, MemberOptions } from "../../federation/names/member-options.ts";
@@ -32,6 +35,7 @@ export function openFederation(
   let members: ReadonlyMap<string, OpenUpstream> = new Map(
     config.members.map((member) => [member.name, openMember(member)]),
   );
+  let configured = byName(config);
   // Iterated with every request; an array takes a fraction of the time of a map.
   let all: readonly OpenUpstream[] = [...members.values()];
   const federation = new Federation({
@@ -41,6 +45,8 @@ export function openFederation(
     quickMs: timeouts.quick,
     seals,
     observer: deps.ownRequests,
+    factsStore: deps.serverFacts,
+    serverOf: (name) => serverOf(route, name, memberOf({ name }).address, configured.get(name)),
     ...listReports(route, deps),
   });
 
@@ -135,6 +141,7 @@ export function openFederation(
         commit: async (graceMs) => {
           const before = members;
           members = new Map(opened);
+          configured = byName(next);
           all = [...members.values()];
           const changed = [...before.keys(), ...members.keys()].filter(
             (name) => before.get(name) !== members.get(name),
@@ -147,6 +154,17 @@ export function openFederation(
     },
     close: (reason) => closeAll(all, reason),
   };
+}
+
+function byName({ members }: FederationConfig): ReadonlyMap<string, MemberConfig> {
+  return new Map(members.map((member) => [member.name, member]));
+}
+
+/** Identifies the server of a member of a route, the same in all views: what one said must not be taken for another's. */
+function serverOf(route: string, name: string, address: string, member: MemberConfig | undefined): string {
+  const program = member?.upstream.type === "stdio" ? [member.upstream.command, ...member.upstream.args] : [];
+  const parts = [configuredRoute(route), name, address, ...program];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }
 
 /** Tells operators about lists that lack a server, and names that no server offers. */

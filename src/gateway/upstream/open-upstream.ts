@@ -8,6 +8,7 @@ import type { FederationConfig, MemberConfig, RouteConfig } from "../../config/c
 import type { ByteBudget } from "../../core/byte-budget.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Federation } from "../../federation/federation.ts";
+import type { ServerFactsStore } from "../../federation/member-facts.ts";
 import type { OwnRequestObserver } from "../../federation/member-requests.ts";
 import type { Seals } from "../../lib/keys/sealing.ts";
 import { type Clock, limitKeyOf, type Principal, type SetTimer } from "../../core/exchange.ts";
@@ -106,6 +107,8 @@ export interface UpstreamDeps {
   readonly credentials: CredentialDeps;
   /** Observes the requests of a federation itself to its members. */
   readonly ownRequests?: OwnRequestObserver | undefined;
+  /** Remembers what the members of federations said about themselves; absent where nothing is kept. */
+  readonly serverFacts?: ServerFactsStore | undefined;
 }
 
 /** Servers in this process take memory only. */

@@ -5,6 +5,8 @@ import { dirname, join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
+import type { ServerFacts } from "../../federation/server-facts.ts";
+import { type OpenServerFactsStore, openServerFactsStore } from "../../federation/server-facts-file.ts";
 import { makePrivate, ownerOnly } from "../../lib/keys/private-file.ts";
 import { createProcessSeals, createSeals, type Seals } from "../../lib/keys/sealing.ts";
 import { thrownCode, thrownMessage } from "../../lib/thrown-message.ts";
@@ -26,10 +28,11 @@ export function openState(
   const own = keys === undefined ? sealsIn(folder, log) : createSeals(keys.map((text) => Buffer.from(text)));
   const seals = own ?? (key === undefined ? undefined : createSeals([key]));
   const kept = folder === undefined ? undefined : keptIn(folder, node, log, clock);
-  const { ended, journal, taskOwners } = kept ?? {
+  const { ended, journal, taskOwners, serverFacts } = kept ?? {
     ended: openEndedSessions(undefined, clock.wall),
     journal: noJournal,
     taskOwners: undefined,
+    serverFacts: undefined,
   };
   return {
     node,
@@ -39,10 +42,12 @@ export function openState(
     journal,
     isPortable: keys !== undefined || (seals !== undefined && journal === noJournal),
     taskOwners,
+    serverFacts,
     close: () => {
       ended.close();
       journal.close();
       taskOwners?.close();
+      serverFacts?.close();
     },
   };
 }
@@ -70,8 +75,9 @@ function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kep
     };
     const ended = openEndedSessions(folder, wall, { onDropped });
     const taskOwners = openTaskOwnerStore(folder, wall);
+    const serverFacts = openServerFactsStore(folder, wall);
     const journal = openStreamJournal(folder, node, wall);
-    return outliving({ ended, journal, taskOwners }, openEndedSessions(undefined, wall), (error) => {
+    return outliving({ ended, journal, taskOwners, serverFacts }, openEndedSessions(undefined, wall), (error) => {
       const reason = thrownMessage(error);
       log.warn(
         { folder, reason },
@@ -86,14 +92,17 @@ function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kep
 }
 
 /** What is kept in the folder. */
-type Kept = Pick<GatewayState, "ended" | "journal"> & { readonly taskOwners: OpenTaskOwnerStore };
+type Kept = Pick<GatewayState, "ended" | "journal"> & {
+  readonly taskOwners: OpenTaskOwnerStore;
+  readonly serverFacts: OpenServerFactsStore;
+};
 
 /**
  * Limits the damage of a folder that can no longer be written, such as on a full disk, to durability: sessions still
  * end, and calls are still answered. Ended sessions are kept in memory meanwhile.
  */
 function outliving(
-  { ended, journal, taskOwners }: Kept,
+  { ended, journal, taskOwners, serverFacts }: Kept,
   memory: EndedSessions,
   onFailure: (error: unknown) => void,
 ): Kept {
@@ -154,6 +163,17 @@ function outliving(
       },
       set: (task, owner, until) => void attempt(() => taskOwners.set(task, owner, until)),
       close: () => void attempt(() => taskOwners.close()),
+    },
+    serverFacts: {
+      get: (server) => {
+        let facts: ServerFacts | undefined;
+        attempt(() => {
+          facts = serverFacts.get(server);
+        });
+        return facts;
+      },
+      set: (server, facts) => void attempt(() => serverFacts.set(server, facts)),
+      close: () => void attempt(() => serverFacts.close()),
     },
   };
 }

@@ -136,6 +136,21 @@ describe("a list of several servers", () => {
     );
   });
 
+  it("has a name once that its server lists twice, and loses none for it, whatever the pages", async () => {
+    const pages = fc.array(fc.array(fc.nat(6), { maxLength: 5 }), { minLength: 1, maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(pages, fc.constantFrom(1, 3, 1000), async (numbers, size) => {
+        // A page without any news would be the end: a server that repeats itself under new cursors never ends.
+        const named = numbers.map((own, index) => [...own.map((number) => `t${number}`), `new${index}`]);
+        const { filler } = make({ twice: paged(named), other: paged([["x"]]) }, { page: size });
+        const read = (await readPages(filler)).flatMap(shown);
+        expect(new Set(read)).toEqual(new Set([...named.flat().map((name) => `twice__${name}`), "other__x"]));
+        // Two of our pages are read apart, so that a name can be in both.
+        if (size === 1000 || named.length === 1) expect(new Set(read).size).toBe(read.length);
+      }),
+    );
+  });
+
   it("fits into one page for clients that read no more, with ten thousand tools in a hundred pages beside it", async () => {
     const many = Array.from({ length: 100 }, (_, index) => Array.from({ length: 100 }, (__, at) => `t${index}_${at}`));
     const { filler } = make({ small: paged([["a"], ["b"]]), many: paged(many) });

@@ -267,8 +267,7 @@ export class ListFiller {
       // A server that repeats itself under new cursors would never end.
       const isRepeated = page.entries.length > 0 && page.entries.every(({ name }) => seen.has(name));
       if (isRepeated && page.next !== undefined) return this.#stuck(filling, member);
-      for (const { name } of page.entries) seen.add(name);
-      const visible = this.#shown(filling, member, page.entries);
+      const visible = this.#shown(filling, member, unseen(page.entries, seen));
       const rest = visible.slice(Math.min(skip, visible.length));
       const taken = rest.slice(0, this.#listing.page - entries.length);
       for (const entry of taken) entries.push(entry);
@@ -383,4 +382,13 @@ export class ListFiller {
         this.#missingSince.delete(this.#deps.catalogueOf(member, exchange));
     }
   }
+}
+
+/** Entries that a member has not listed before: model providers refuse all tools if two have the same name. */
+function unseen(entries: readonly CatalogueEntry[], seen: Set<string>): readonly CatalogueEntry[] {
+  return entries.filter(({ name }) => {
+    const isNew = !seen.has(name);
+    if (isNew) seen.add(name);
+    return isNew;
+  });
 }

@@ -66,7 +66,7 @@ describe("a data folder that cannot be made", () => {
 describe("a file that cannot be written", () => {
   it.each([
     [["init", "--output", "FILE/x.yaml", "--", "npx"], "cannot open FILE/x.yaml: a part of the path is not a folder"],
-    [["init", "--output", "none/x.yaml", "--", "npx"], "cannot open none/x.yaml: no such file or folder"],
+    [["init", "--output", "none/x.yaml", "--", "npx"], "there is no folder none"],
     [["init", "--force", "--output", ".", "--", "npx"], "cannot open .: it is a folder"],
   ])("is named with the reason, and the exit code is 2: %j", async (args, expected) => {
     using folder = testFolder();

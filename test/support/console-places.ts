@@ -119,7 +119,12 @@ function placesOf(opened: Opened, last: ExchangeRecord, refused: ExchangeRecord)
         await page.getByText("2 + 40 = 42").first().waitFor();
       },
     },
-    { name: "figures", path: "figures", ready: "What is used most" },
+    {
+      name: "figures",
+      path: "figures",
+      ready: "What is used most",
+      open: async (page) => page.locator("svg.map").waitFor(),
+    },
     { name: "playground", path: "playground", ready: "book_berth" },
     {
       name: "playground-asked",

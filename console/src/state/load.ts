@@ -51,8 +51,8 @@ export function useLoaded<Value>(
 }
 
 const refreshMs = 10_000;
-/** Counting may take the gateway's reading thread at most this part of the time. */
-const busyShare = 0.05;
+/** Counting may take the gateway's reading thread at most this part of the time; the map is counted once more. */
+const busyShare = 0.01;
 
 /** Fetches when a key changes, and again after a while: later where it takes long, and not where nobody looks. */
 export function useRefreshed<Value>(

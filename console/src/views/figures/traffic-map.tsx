@@ -68,9 +68,11 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
   const about = (route: string): RouteAbout | undefined => known.find(({ name }) => name === route);
   const lines = (links: readonly MapLink[], [left, right]: readonly (readonly string[])[], x: number) => {
     const ends = links.map(({ from, to }) => [yOf(from, left ?? []), yOf(to, right ?? [])] as const);
-    // Lines meet where they begin, so what they mean stands nearer to where they end.
+    // Lines meet in the column with fewer names, so what they mean stands nearer to the other one.
+    const isAtStart = (left ?? []).length > (right ?? []).length;
+    const share = isAtStart ? 1 - labelShare : labelShare;
     const labels = spread(
-      ends.map(([start, end]) => start + (end - start) * labelShare - 6),
+      ends.map(([start, end]) => start + (end - start) * share - 6),
       labelHeight,
     );
     return links.map((link, index) => {
@@ -82,6 +84,7 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
           share={link.count / most}
           at={[x + nodeWidth, start, x + middle, end]}
           labelY={labels[index] ?? 0}
+          isAtStart={isAtStart}
         />
       );
     });
@@ -128,9 +131,10 @@ interface LinkProps {
   readonly share: number;
   readonly at: readonly [x1: number, y1: number, x2: number, y2: number];
   readonly labelY: number;
+  readonly isAtStart: boolean;
 }
 
-function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], labelY }: LinkProps) {
+function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], labelY, isAtStart }: LinkProps) {
   const middle = (x1 + x2) / 2;
   return (
     <g>
@@ -139,7 +143,7 @@ function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], lab
         d={`M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`}
         stroke-width={1 + share * 7}
       />
-      <text class="soft" x={x2 - 8} y={labelY} text-anchor="end">
+      <text class="soft" x={isAtStart ? x1 + 8 : x2 - 8} y={labelY} text-anchor={isAtStart ? "start" : "end"}>
         {formatCount(count)} · p95 {formatMs(p95Ms)}
         {errors > 0 ? ` · ${formatCount(errors)} ${errors === 1 ? "error" : "errors"}` : ""}
       </text>

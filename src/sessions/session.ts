@@ -61,8 +61,9 @@ export class Session implements SessionContext {
   survivesRestart = false;
   /** Returns the upstream's session; set by the upstream binding. */
   readUpstream: () => UpstreamSession | undefined = () => undefined;
-  /** The HTTP request that carried the client's last message. */
-  lastRequest: HttpFacts | undefined;
+  #lastRequest: HttpFacts | undefined;
+  /** What other parts of the gateway keep of it; see `SessionSlot`. */
+  readonly slots: unknown[] = [];
   lastActiveAt: number;
   /** Unanswered requests of the client; a busy session is never evicted. */
   running = 0;
@@ -91,6 +92,27 @@ export class Session implements SessionContext {
     if (this.#toldLost.has(calls)) return false;
     this.#toldLost.set(calls, true);
     return true;
+  }
+
+  /** The HTTP request that carried the client's last message. */
+  get lastRequest(): HttpFacts | undefined {
+    return this.#lastRequest;
+  }
+
+  /** Notes the HTTP request of a message. Equal facts are kept: new ones would outlive the young generation each time. */
+  noteRequest(facts: HttpFacts | undefined): void {
+    const last = this.#lastRequest;
+    const isSame =
+      last !== undefined &&
+      facts !== undefined &&
+      last.method === facts.method &&
+      last.path === facts.path &&
+      last.host === facts.host &&
+      last.isSecure === facts.isSecure &&
+      last.headers === facts.headers &&
+      last.peer === facts.peer &&
+      last.trace === facts.trace;
+    if (!isSame) this.#lastRequest = facts;
   }
 
   /** Its owner, with the credentials that expire last. */

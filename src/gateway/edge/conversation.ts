@@ -417,7 +417,7 @@ function exchangeOf(
   reply: ReplyStream,
 ): Exchange {
   const { transport } = client;
-  if (session !== undefined) session.lastRequest = httpFactsOf(transport);
+  session?.noteRequest(httpFactsOf(transport));
   return createExchange({
     id: gateway.newLabel(session, message),
     message,

@@ -62,7 +62,12 @@ function setUp(parts: Partial<ToUpstreamDeps> = {}) {
     isAlwaysListening: () => false,
     ...parts,
   });
-  const session = { id: "s1", inFlight: { count: 0 }, end: (reason: string) => void log.push(`ended: ${reason}`) };
+  const session = {
+    id: "s1",
+    inFlight: { count: 0 },
+    slots: [],
+    end: (reason: string) => void log.push(`ended: ${reason}`),
+  };
   sessions.set("s1", session as unknown as Session);
   const inSession: Partial<Exchange> = { session: { id: "s1" } as NonNullable<Exchange["session"]> };
   return { log, target, toUpstream, inSession, session: session as unknown as Session };

@@ -4,6 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import { clientHandshakeOf } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
+import { SessionSlot } from "../../sessions/session-slot.ts";
 import type { Destination, RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import type { RestorableSession } from "../upstream/restored-link.ts";
@@ -38,15 +39,12 @@ export interface ToUpstream {
   bindingOf(session: Session): UpstreamBinding | undefined;
 }
 
+/** A session stays on the upstream it started on. The link is kept once it no longer changes. */
+const startedOn = new SessionSlot<{ readonly binding: UpstreamBinding; readonly link: UpstreamLink | undefined }>();
+
 /** Creates the handler that sends messages to the upstream: the last one of the pipeline. */
 export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   const { registry, observer, whenStored, tracing, target } = deps;
-  /** A session stays on the upstream it started on. The link is kept once it no longer changes. */
-  const startedOn = new WeakMap<
-    Session,
-    { readonly binding: UpstreamBinding; readonly link: UpstreamLink | undefined }
-  >();
-
   function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = registry.forContext(exchange.session);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());

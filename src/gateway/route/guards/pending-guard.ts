@@ -5,7 +5,7 @@ import type { NotificationMessage, RequestMessage } from "../../../protocol/mess
 import type { CorrelationScope, Correlator } from "../../../sessions/pending/correlator.ts";
 import { type CorrelationEntry, oppositeDirection, type ScopeDescriptor } from "../../../sessions/pending/entry.ts";
 import type { SessionRegistry } from "../../../sessions/registry.ts";
-import type { Session } from "../../../sessions/session.ts";
+import { SessionSlot } from "../../../sessions/session-slot.ts";
 
 /** A scope with its route and caller. */
 interface CachedPlace {
@@ -26,12 +26,13 @@ export interface PendingGuard extends Guard {
   finished(entry: CorrelationEntry<Exchange>): void;
 }
 
+const scopes = new SessionSlot<CorrelationScope<Exchange>>();
+
 /**
  * Creates the guard that tracks every request until its outcome, in both directions: bounds, timeouts, cancellation and
  * progress. It is the innermost step, so that what is tracked is what was sent.
  */
 export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): PendingGuard {
-  const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
   let last: CachedPlace | undefined;
   let current: Exchange | undefined;
 

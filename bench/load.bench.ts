@@ -1,6 +1,6 @@
 import { startBaseline, startFullGateway, startGateway, startSecondBaseline, startUpstream } from "./load/gateway.ts";
 import { latencyRows } from "./load/latency.ts";
-import { memoryRows } from "./load/memory.ts";
+import { compareMemory, megabyte, type Memory, memoryOf } from "./load/memory.ts";
 import { createRig } from "./load/rig.ts";
 import type { Generator, Rig, Server } from "./load/rig.ts";
 import { crowdRow, firstEventRows, idleSessionRow } from "./load/streams.ts";
@@ -71,30 +71,33 @@ async function afterManyRequests(rig: Rig, upstream: Server): Promise<BenchRow[]
   await using gateway = await startGateway(rig, { url: upstream.url }, "warn");
   await using full = await startFullGateway(rig, { url: upstream.url });
   const idle = (await full.usage()).rss - (await baseline.usage()).rss;
+  const requests = 200_000;
+  const theirs = await memoryOf(generator, baseline, requests);
   return [
     {
       name: "RSS at start, everything on",
-      value: idle / (1 << 20),
+      value: idle / megabyte,
       unit: "MB over pass-through",
       threshold: { max: 40 },
     },
-    ...(await memoryRows(generator, baseline, gateway, { requests: 200_000, isJudged: false })),
-    await fullMemoryRow(generator, baseline, full),
+    ...compareMemory(theirs, await memoryOf(generator, gateway, requests), { requests, isJudged: false }),
+    await fullMemoryRow(generator, theirs, full, requests),
   ];
 }
 
-/** With everything on, after as many requests as the baseline has had. */
-async function fullMemoryRow(generator: Generator, baseline: Server, full: Server): Promise<BenchRow> {
-  const theirs = (await baseline.usage()).rss;
+/** With everything on, after as many requests as the baseline had; in between, nothing is collected. */
+async function fullMemoryRow(generator: Generator, theirs: Memory, full: Server, requests: number): Promise<BenchRow> {
   const target = { url: full.url, era: "legacy" } as const;
   await generator.run({ kind: "hold", target, sessions: 16, streams: false });
-  const limit = { requests: 200_000, seconds: Number.POSITIVE_INFINITY };
+  const limit = { requests, seconds: Number.POSITIVE_INFINITY };
   await generator.run({ kind: "closed-loop", target, connections: 16, ...limit });
+  const ours = (await full.usage()).rss / megabyte;
   return {
     name: "RSS after 200,000 requests, everything on",
-    value: ((await full.usage()).rss - theirs) / (1 << 20),
+    value: ours - theirs.atEnd,
     unit: "MB over pass-through",
     threshold: { max: 80 },
+    note: `${ours.toFixed(0)} MB against ${theirs.atEnd.toFixed(0)} MB`,
   };
 }
 

@@ -10,24 +10,30 @@ export interface MemoryPlan {
   readonly isJudged: boolean;
 }
 
-interface Memory {
+/** Resident memory of a process in MB. */
+export interface Memory {
   readonly atStart: number;
+  /** As it is found: nothing was collected for it. */
   readonly atEnd: number;
   /** What the second half of the requests added that no garbage collection takes away. */
   readonly growth: number;
 }
 
-const megabyte = 1 << 20;
+export const megabyte = 1 << 20;
 
 /** Resident memory after many requests, against the baseline's after as many; both must be fresh. */
 export async function memoryRows(
   generator: Generator,
   baseline: Server,
   gateway: Server,
-  { requests, isJudged }: MemoryPlan,
+  plan: MemoryPlan,
 ): Promise<BenchRow[]> {
-  const theirs = await memoryOf(generator, baseline, requests);
-  const ours = await memoryOf(generator, gateway, requests);
+  const theirs = await memoryOf(generator, baseline, plan.requests);
+  return compareMemory(theirs, await memoryOf(generator, gateway, plan.requests), plan);
+}
+
+/** Resident memory of a gateway after many requests, and what their second half added, against the baseline's. */
+export function compareMemory(theirs: Memory, ours: Memory, { requests, isJudged }: MemoryPlan): BenchRow[] {
   const inWords = ({ atStart, atEnd }: Memory): string => `${atEnd.toFixed(0)} MB (${atStart.toFixed(0)} at start)`;
   const count = requests.toLocaleString("en");
   return [
@@ -48,7 +54,8 @@ export async function memoryRows(
   ];
 }
 
-async function memoryOf(generator: Generator, server: Server, requests: number): Promise<Memory> {
+/** Resident memory of a fresh process before and after many requests. */
+export async function memoryOf(generator: Generator, server: Server, requests: number): Promise<Memory> {
   const target = { url: server.url, era: "legacy" } as const;
   const atStart = (await server.usage()).rss;
   await generator.run({ kind: "hold", target, sessions: 16, streams: false });

@@ -24,6 +24,21 @@ import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
 /** How many clashing names are in a log line. */
 const maxLogged = 20;
 
+/** The events of a member that concern the federation as they are. */
+function relayed(events: LinkEvents): Pick<LinkEvents, "malformed" | "dropped" | "error"> {
+  return {
+    malformed: (bytes, reason, related, context) => {
+      events.malformed(bytes, reason, related, context);
+    },
+    dropped: (why, context) => {
+      events.dropped?.(why, context);
+    },
+    error: (error) => {
+      events.error(error);
+    },
+  };
+}
+
 /** Opens several servers as one. Each member is an upstream of its own, with its own eras, credentials and processes. */
 export function openFederation(
   { name: route, timeouts }: Pick<RouteConfig, "name" | "timeouts">,
@@ -74,15 +89,7 @@ export function openFederation(
       const current = (): MemberOptions => federation.member(options.name) ?? options;
       const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
         message: (message, related, context) => link.received(current(), message, related, context),
-        malformed: (bytes, reason, related, context) => {
-          events.malformed(bytes, reason, related, context);
-        },
-        dropped: (why, context) => {
-          events.dropped?.(why, context);
-        },
-        error: (error) => {
-          events.error(error);
-        },
+        ...relayed(events),
         closed: (error) => {
           forget();
           link.memberGone(current(), error);

@@ -33,7 +33,9 @@ export const limitsConfig = z.strictObject({
   headerBytes: count(16_384).describe("Largest total size of request headers."),
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of JSON in a message."),
   batch: count(defaultLimits.maxBatch).describe("Maximum number of messages in a batch (revision 2025-03-26)."),
-  requests: count(1000).describe("Maximum number of concurrent client requests."),
+  requests: count(1000).describe(
+    "Maximum number of concurrent client requests, and as many notifications that are on their way.",
+  ),
   requestsPerPrincipal: share("concurrent requests of one principal", "half", "requests"),
   pendingPerScope: count(1000).describe(
     "Maximum number of requests waiting for a response in one session or connection.",

@@ -28,7 +28,12 @@ import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
 import { untried } from "./upstream/http-upstream.ts";
 import { createHolds } from "./wiring/holds.ts";
-import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/guards/limits.ts";
+import {
+  concurrencyLimitsOf,
+  createConcurrency,
+  createConcurrencyGuard,
+  createMessageCounters,
+} from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/guards/task-owners.ts";
@@ -172,7 +177,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const authentications = createRouteAuthentications(services.identity);
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
   const table = openRouteTable(services, options, () => running, {
-    concurrencyGuard: createConcurrencyGuard(createConcurrency(concurrency)),
+    concurrencyGuard: createConcurrencyGuard(createMessageCounters(concurrency)),
     recordings: () => admin.recordingsServer(),
     onGone: (route) => {
       router.use(routingTable());

@@ -198,8 +198,9 @@ export function routeDepsOf(
       createExchangeLog(config.name, metrics, log, clock.now),
       ...(recording === undefined ? [] : [recording.gate]),
       validation.answers,
-      ...(rateLimit === undefined ? [] : [rateLimit]),
+      // Before the rates, which may wait for those of other gateways.
       concurrencyGuard,
+      ...(rateLimit === undefined ? [] : [rateLimit]),
       createByteGuard(context.bytes, observer),
       createMessageKinds(observer),
       createListenBounds(),

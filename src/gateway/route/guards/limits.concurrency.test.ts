@@ -6,7 +6,7 @@ import { notificationOf, requestOf } from "../../../../test/support/messages.ts"
 import { GatewayError } from "../../../errors.ts";
 import type { Exchange } from "../../../core/exchange.ts";
 import { compose, noReply, type Reply } from "../../../core/pipeline.ts";
-import { createConcurrency, createConcurrencyGuard } from "./limits.ts";
+import { createConcurrency, createConcurrencyGuard, createMessageCounters } from "./limits.ts";
 
 function call(principal: string, facts: Partial<Exchange> = {}): Exchange {
   return exchangeWith(requestOf("tools/call", { name: "slow" }), {
@@ -42,32 +42,59 @@ describe("concurrency", () => {
 
 describe("the concurrency limit", () => {
   it("counts a request until its answer or failure", async () => {
-    const running = createConcurrency({ total: 10, perPrincipal: 1 });
+    const counters = createMessageCounters({ total: 10, perPrincipal: 1 });
+    const { requests: running } = counters;
     const answer = Promise.withResolvers<Reply>();
-    const handle = compose([createConcurrencyGuard(running)], () => answer.promise);
+    const guard = createConcurrencyGuard(counters);
+    const handle = compose([guard], () => answer.promise);
     const first = handle(call("a"));
     await expect(handle(call("a"))).rejects.toMatchObject({ code: "rate_limited" });
     answer.resolve(noReply);
     await first;
     expect(running.size).toBe(0);
-    const failing = compose([createConcurrencyGuard(running)], async () => {
+    const failing = compose([guard], async () => {
       throw new GatewayError("upstream_invalid", "no");
     });
     await expect(failing(call("a"))).rejects.toThrow("no");
     expect(running.size).toBe(0);
   });
 
-  it("counts neither notifications, nor listening, nor what servers ask", async () => {
-    const running = createConcurrency({ total: 1, perPrincipal: 1 });
-    const sizes: number[] = [];
-    const handle = compose([createConcurrencyGuard(running)], async () => {
-      sizes.push(running.size);
+  it("counts neither listening, nor what servers send, and notifications by themselves", async () => {
+    const counters = createMessageCounters({ total: 1, perPrincipal: 1 });
+    const { requests, notifications } = counters;
+    const sizes: unknown[] = [];
+    const handle = compose([createConcurrencyGuard(counters)], async () => {
+      sizes.push([requests.size, notifications.size]);
       return noReply;
     });
-    await handle(exchangeWith(notificationOf("notifications/cancelled", { requestId: 1 })));
+    const cancel = notificationOf("notifications/cancelled", { requestId: 1 });
+    await handle(exchangeWith(cancel));
+    await handle(exchangeWith(cancel, { direction: "server-to-client" }));
     await handle(exchangeWith(requestOf("subscriptions/listen", {})));
     await handle(call("a", { direction: "server-to-client" }));
     await handle(call("a"));
-    expect(sizes).toEqual([0, 0, 0, 1]);
+    expect(sizes).toEqual([
+      [0, 1],
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [1, 0],
+    ]);
+    expect([requests.size, notifications.size]).toEqual([0, 0]);
+  });
+
+  it("lets a caller cancel when all its requests are running, and bounds that too", async () => {
+    const guard = createConcurrencyGuard(createMessageCounters({ total: 10, perPrincipal: 1 }));
+    const { promise, resolve } = Promise.withResolvers<Reply>();
+    const handle = compose([guard], () => promise);
+    const cancel = exchangeWith(notificationOf("notifications/cancelled", { requestId: 1 }), {
+      principal: principalNamed("a"),
+    });
+    const running = [handle(call("a")), handle(cancel)];
+    const tooMany = { code: "rate_limited", message: "this caller has too many notifications in flight" };
+    await expect(handle(cancel)).rejects.toMatchObject(tooMany);
+    resolve(noReply);
+    await Promise.all(running);
+    await handle(cancel);
   });
 });

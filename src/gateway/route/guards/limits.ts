@@ -126,28 +126,28 @@ function rateRefusal(scope: RateScope, waitMs: number): GatewayError {
   return new GatewayError("rate_limited", text, { details: { scope, retryAfter } });
 }
 
-/** Bounds for requests that run at the same time. */
+/** Bounds for messages that are in the gateway at the same time. */
 export interface ConcurrencyLimits {
   readonly total: number;
   readonly perPrincipal: number;
 }
 
-/** Counts running requests, per principal and in total. */
+/** Counts messages in the gateway, per principal and in total. */
 export interface Concurrency {
-  /** Counts one more request of a caller until `leave`, or returns why that is too many. */
+  /** Counts one more message of a caller until `leave`, or returns why that is too many. */
   enter(caller: string): GatewayError | undefined;
   leave(caller: string): void;
   readonly size: number;
 }
 
-/** A slot is free again as soon as one request has ended. */
+/** A slot is free again as soon as one message has left. */
 const concurrencyRetryAfter = 1;
 
 /**
  * Creates the counter. The caller's bound is checked first, so that one flood is refused before it costs others. The
  * limits are read with every entry, because a reload changes them.
  */
-export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
+export function createConcurrency(limits: ConcurrencyLimits, what = "requests"): Concurrency {
   const callers = new KeyedCounter();
   let size = 0;
   return {
@@ -155,12 +155,12 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
       const { total, perPrincipal } = limits;
       if (!callers.add(caller, perPrincipal)) {
         const details = { current: perPrincipal, limit: perPrincipal, retryAfter: concurrencyRetryAfter };
-        return new GatewayError("rate_limited", "this caller has too many requests in flight", { details });
+        return new GatewayError("rate_limited", `this caller has too many ${what} in flight`, { details });
       }
       if (size >= total) {
         callers.remove(caller);
         const details = { current: size, limit: total, retryAfter: concurrencyRetryAfter };
-        return new GatewayError("overloaded", "too many requests are running", { details });
+        return new GatewayError("overloaded", `too many ${what} are running`, { details });
       }
       size++;
       return undefined;
@@ -176,20 +176,32 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   };
 }
 
+/** Counts what clients have on its way, each by itself within the same bounds. */
+export interface MessageCounters {
+  readonly requests: Concurrency;
+  readonly notifications: Concurrency;
+}
+
+export function createMessageCounters(limits: ConcurrencyLimits): MessageCounters {
+  return { requests: createConcurrency(limits), notifications: createConcurrency(limits, "notifications") };
+}
+
 /**
- * Creates the guard that bounds how many requests of clients run at once, over all routes and transports. Streams that only
- * listen may stay open for hours and do no work; they count as pending requests of their route alone.
+ * Creates the guard that bounds how many messages of clients are here at once, over all routes and transports. Streams that
+ * only listen may stay open for hours and do no work; they count as pending requests of their route alone. Notifications
+ * are counted by themselves: a caller that has all its requests running must still be able to cancel them. What a client
+ * answers to servers is bounded by what they asked.
  */
-export function createConcurrencyGuard(running: Concurrency): Guard {
-  const isCounted = ({ direction, message }: Exchange): boolean =>
-    direction === "client-to-server" &&
-    message.kind === "request" &&
-    methodFacts(message.method)?.timeoutClass !== "stream";
-  const leave = (exchange: Exchange): void => {
-    if (isCounted(exchange)) running.leave(limitKeyOf(exchange.principal));
+export function createConcurrencyGuard({ requests, notifications }: MessageCounters): Guard {
+  const counterOf = ({ direction, message }: Exchange): Concurrency | undefined => {
+    if (direction !== "client-to-server") return undefined;
+    if (message.kind === "notification") return notifications;
+    const isCounted = message.kind === "request" && methodFacts(message.method)?.timeoutClass !== "stream";
+    return isCounted ? requests : undefined;
   };
+  const leave = (exchange: Exchange): void => counterOf(exchange)?.leave(limitKeyOf(exchange.principal));
   return {
-    enter: (exchange) => (isCounted(exchange) ? running.enter(limitKeyOf(exchange.principal)) : undefined),
+    enter: (exchange) => counterOf(exchange)?.enter(limitKeyOf(exchange.principal)),
     answered: (exchange, reply) => {
       leave(exchange);
       return reply;

@@ -13,6 +13,8 @@ export interface Challenge {
 /** The answer to an exchange: the response to a request, or nothing for a notification or response. */
 export interface Reply {
   readonly message: Message | undefined;
+  /** Why a message that gets no answer was refused: an error without id, which only HTTP can carry. */
+  readonly refusal?: Message;
   /** The HTTP status that came with the answer, repeated where the client speaks HTTP too. */
   readonly status?: number;
   /** Seconds after which a refused client may try again; sent over HTTP. */

@@ -122,12 +122,12 @@ describe("errorReply", () => {
     },
   );
 
-  it("has a status but no message for a notification, which nobody may answer", () => {
+  it("has no message for a notification, which nobody may answer, but a status and an error without id", () => {
     const exchange = exchangeWith(notificationOf("notifications/progress"));
-    expect(errorReply(exchange, new GatewayError("rate_limited", "slow down"))).toEqual({
-      message: undefined,
-      status: 429,
-    });
+    const { message, status, refusal } = errorReply(exchange, new GatewayError("rate_limited", "slow down"));
+    expect([message, status, refusal?.id]).toEqual([undefined, 429, undefined]);
+    expect(refusal && valueOf(refusal)).toMatchObject({ error: { message: "slow down", data: { origin: "gateway" } } });
+    expect(errorReply(exchange, new GatewayError("policy_denied", "no"))).toBe(noReply);
     expect(errorReply(exchange, new GatewayError("cancelled", "gone"))).toBe(noReply);
   });
 });

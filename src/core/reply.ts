@@ -32,7 +32,8 @@ export function resultMessage(id: RequestId, resultJson: string): ResultMessage 
 
 /**
  * Answers an exchange with an error of the gateway. A request gets an error response with its id, marked as the
- * gateway's (SC-064). Other messages, and errors without a JSON-RPC code, get only the status. A decision may bring a
+ * gateway's (SC-064), and other messages one without id, which is written where the transport has a response for it (MCP
+ * 2025-11-25, "Sending Messages to the Server"). Errors without a JSON-RPC code get only the status. A decision may bring a
  * JSON-RPC code of its own.
  */
 export function errorReply(
@@ -48,10 +49,20 @@ export function errorReply(
     ...retryAfterIn(error),
     ...(challenge === undefined ? {} : { challenge }),
   };
-  if (message.kind !== "request" || code === undefined) {
-    return status === undefined ? noReply : { message: undefined, ...http };
-  }
+  if (code === undefined) return status === undefined ? noReply : { message: undefined, ...http };
+  if (message.kind !== "request") return unansweredReply(exchange, error, code, http);
   return { message: gatewayErrorMessage(exchange, message.id, error, code), ...http };
+}
+
+/** The reply to a message that gets no answer, refused with an HTTP status; without one, nothing tells its sender. */
+export function unansweredReply(
+  exchange: Exchange,
+  error: GatewayError,
+  code: number,
+  http: Omit<Reply, "message">,
+): Reply {
+  if (http.status === undefined || http.status < 400) return noReply;
+  return { message: undefined, refusal: gatewayErrorMessage(exchange, undefined, error, code), ...http };
 }
 
 /** The reply to a message that was rejected before it became an exchange. */

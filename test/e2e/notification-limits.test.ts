@@ -46,6 +46,8 @@ const transports: Readonly<Record<string, Connect>> = {
     await send(handshake("2025-11-25"));
     await eventually(() => expect(String(output.read() ?? "")).toContain("serverInfo"));
     await use(send);
+    // Nobody may answer a notification.
+    expect(output.read()).toBeNull();
     await channel.close("the test is over");
   },
 };
@@ -74,6 +76,21 @@ function holdingInterceptor(): {
   return holding;
 }
 
+/** The body of an answer, without the id that differs. */
+function withoutExchange(answer: RawAnswer | undefined): unknown {
+  return JSON.parse((answer?.text ?? "").replace(/"exchange":"[^"]+"/u, '"exchange":""'));
+}
+
+/** MCP 2025-11-25, "Sending Messages to the Server": a JSON-RPC error response that has no id. */
+const refusal = {
+  jsonrpc: "2.0",
+  error: {
+    code: expect.any(Number),
+    message: "this caller has too many notifications in flight",
+    data: { current: 5, limit: 5, retryAfter: 1, origin: "gateway", code: "rate_limited", exchange: "" },
+  },
+};
+
 function refusalsOf({ gateway }: LocalGateway): number {
   const lines = gateway.metrics().split("\n");
   const counted = lines.filter(
@@ -82,7 +99,7 @@ function refusalsOf({ gateway }: LocalGateway): number {
   return counted.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
 
-describe.each(Object.entries(transports))("a client that floods with notifications (%s)", (_name, connect) => {
+describe.each(Object.entries(transports))("a client that floods with notifications (%s)", (name, connect) => {
   it("has as many in the gateway as it may have requests, and the rest are refused", async () => {
     const slowly = holdingInterceptor();
     await using gateway = await openGateway(
@@ -93,7 +110,13 @@ describe.each(Object.entries(transports))("a client that floods with notificatio
       const sent = Array.from({ length: 30 }, async () => send(notification));
       await eventually(() => expect([refusalsOf(gateway), slowly.held]).toEqual([25, 5]));
       slowly.release();
-      await Promise.all(sent);
+      const answers = await Promise.all(sent);
+      if (name.startsWith("Streamable HTTP")) {
+        expect(answers.filter((answer) => answer?.status === 202)).toHaveLength(5);
+        expect(answers.filter((answer) => answer?.status === 429).map(withoutExchange)).toEqual(
+          Array.from({ length: 25 }, () => refusal),
+        );
+      } else expect(answers.every((answer) => (answer?.status ?? 202) === 202)).toBe(true);
       // There is room again.
       await eventually(async () => {
         await send(notification);

@@ -45,8 +45,8 @@ export interface ClientReply extends ReplyStream {
 /** Where the answers to a batch go. */
 export interface BatchReply extends ReplyStream {
   add(answer: Message, label?: string): void;
-  /** All members have been answered. */
-  finish(): void;
+  /** All members have been answered. If none of them was accepted, the reply says why the first one was not. */
+  finish(refused?: Reply): void;
 }
 
 /**
@@ -258,17 +258,19 @@ async function receiveBatch(
     member.ok && member.message.kind === "request" ? [member.message.id] : [],
   );
   const reply = client.replyToBatch(session, requests);
+  const refused: Reply[] = [];
   const memberReply: ClientReply = {
     open: () => reply.open(),
     write: (message, label) => reply.write(message, label),
-    finish: ({ message }, label) => {
-      if (message !== undefined) reply.add(message, label);
+    finish: (one, label) => {
+      if (one.message !== undefined) reply.add(one.message, label);
+      else if (one.refusal !== undefined) refused.push(one);
     },
   };
   // Open work ends newest first, so its members are answered before this ends the response.
   const work = gateway.openWork.begin({ abandon: finish }, !client.isLate);
   function finish(): void {
-    if (work.end()) reply.finish();
+    if (work.end()) reply.finish(refused.length === members.length ? refused[0] : undefined);
   }
   const running = members.map(async (member) => {
     if (!member.ok) {

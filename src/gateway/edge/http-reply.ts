@@ -3,7 +3,7 @@ import { TLSSocket } from "node:tls";
 
 import type { TraceHeaders, TransportContext } from "../../core/exchange.ts";
 import { countedFrom, type HeldBytes } from "../../core/byte-budget.ts";
-import type { Challenge, Reply } from "../../core/pipeline.ts";
+import { type Challenge, noReply, type Reply } from "../../core/pipeline.ts";
 import { rejectionReply } from "../../core/reply.ts";
 import type { GatewayError } from "../../errors.ts";
 import { plainAddress } from "../../lib/addresses.ts";
@@ -167,7 +167,7 @@ export class HttpBatchReply implements BatchReply {
     else void this.#stream.write(answer, label);
   }
 
-  finish(): void {
+  finish(refused: Reply = noReply): void {
     const { response } = this.#target;
     if (this.#stream !== undefined) {
       this.#stream.end();
@@ -177,7 +177,7 @@ export class HttpBatchReply implements BatchReply {
       this.#answers.map(({ answer }) => messageBytes(answer)),
       true,
     );
-    if (body === undefined) writeJson(response, 202, undefined);
+    if (body === undefined) writeReply(this.#target, "legacy", refused, noHeaders);
     else if (!response.destroyed) {
       holdUntilRead(this.#target, body.length);
       writeBody(response, 200, body, noHeaders);
@@ -209,7 +209,7 @@ function holdUntilRead(target: HttpReplyTarget, bytes: number): void {
 }
 
 function writeReply(target: HttpReplyTarget, era: Era, reply: Reply, headers: Readonly<Record<string, string>>): void {
-  const { message, challenge, retryAfter } = reply;
+  const { message = reply.refusal, challenge, retryAfter } = reply;
   if (challenge !== undefined) target.setChallenge(challenge);
   const all = retryAfter === undefined ? headers : { ...headers, "retry-after": String(retryAfter) };
   if (message !== undefined) holdUntilRead(target, messageBytes(message).length);

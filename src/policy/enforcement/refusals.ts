@@ -1,7 +1,7 @@
 import { withoutUndefined } from "../../lib/without-undefined.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { noReply, type Reply } from "../../core/pipeline.ts";
-import { gatewayErrorMessage } from "../../core/reply.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import { gatewayErrorMessage, unansweredReply } from "../../core/reply.ts";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
 import { messageInBody } from "../sideband/pdp-call.ts";
@@ -94,7 +94,7 @@ function toReply(
   retryAfter: number | undefined,
 ): Reply {
   const http = withoutUndefined({ status, retryAfter });
-  if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...http };
+  if (answerId === undefined) return unansweredReply(exchange, error, code ?? -32603, http);
   return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...http };
 }
 

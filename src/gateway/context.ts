@@ -61,6 +61,8 @@ export interface GatewayContext {
   readonly taskOwners: TaskOwnerStore | undefined;
   /** What servers of federations said about themselves; absent where nothing is kept. */
   readonly serverFacts: ServerFactsStore | undefined;
+  /** Eight hex digits that name this process in labels. */
+  readonly node: string;
   /** Absent where this gateway has no peers. */
   readonly cluster: ClusterMember | undefined;
   /** Creates the buckets of rate limits, which all gateways share where they share anything. */
@@ -268,6 +270,7 @@ export function createContext(options: ContextOptions): OwnedContext {
     registry,
     events,
     bytes,
+    node,
     cluster: options.cluster,
     createBuckets: options.createBuckets ?? createNamedTokenBuckets(clock.now),
     taskOwners: state.taskOwners,

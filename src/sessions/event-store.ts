@@ -17,7 +17,7 @@ export interface StoredStream {
   after(eventId: string): readonly Buffer[] | undefined;
   /** The event of an id and those after it, as far as they are still stored. */
   from(eventId: string): readonly Buffer[];
-  /** Deletes the stream and its events. */
+  /** Deletes the stream and its events. It still knows its last ids. */
   delete(): void;
 }
 
@@ -29,6 +29,8 @@ export interface EventStore {
 
 /** How many ids of dropped events are remembered for a stream, to tell its reader what it has missed. */
 const maxDroppedIds = 1024;
+/** The same for a deleted stream: its reader names the last event that it got, which is one of the last. */
+const maxDeletedIds = 32;
 
 /**
  * Creates an event store. The limits are read on every use, so they may change. Events give way where their principal
@@ -112,14 +114,21 @@ export function createEventStore(limits: EventStoreLimits, budget?: ByteBudget):
       if (eventId === undefined) return;
       this.#lastDropped = eventId;
       this.#dropped.add(eventId);
-      const [oldest] = this.#dropped.size > maxDroppedIds ? this.#dropped : [];
-      if (oldest !== undefined) this.#dropped.delete(oldest);
+      this.#trimDropped(maxDroppedIds);
+    }
+
+    #trimDropped(max: number): void {
+      for (const oldest of this.#dropped) {
+        if (this.#dropped.size <= max) return;
+        this.#dropped.delete(oldest);
+      }
     }
 
     delete(): void {
       while (this.dropOldest()) {
         // Each turn frees one event.
       }
+      this.#trimDropped(maxDeletedIds);
       all.delete(this);
       const share = byPrincipal.get(this.principal);
       share?.held?.resize(share.bytes);

@@ -34,7 +34,7 @@ const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);
 const sessionLabelLength = 8;
 
 /** How many streams with lost calls are remembered, because a client may resume them again. */
-const maxToldLost = 64;
+const maxToldLost = 1024;
 
 /** The session of a legacy client with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
@@ -86,11 +86,11 @@ export class Session implements SessionContext {
     this.lastActiveAt = now;
   }
 
-  /** Notes that the client learns that calls are lost; false if it already has. */
-  tellLost(calls: string): boolean {
+  /** Notes that the client learns that a call is lost; false if it already has. */
+  tellLost(call: string): boolean {
     this.#toldLost ??= new BoundedMap(maxToldLost);
-    if (this.#toldLost.has(calls)) return false;
-    this.#toldLost.set(calls, true);
+    if (this.#toldLost.has(call)) return false;
+    this.#toldLost.set(call, true);
     return true;
   }
 

@@ -17,8 +17,7 @@ import {
 import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/legacy-upstream.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern, streamModern } from "../support/modern-request.ts";
-import { post, type RawStream } from "../support/raw-http.ts";
-import { eventually } from "../support/eventually.ts";
+import { exchange, post, type RawStream } from "../support/raw-http.ts";
 
 const ping = { jsonrpc: "2.0", id: "ping", method: "ping" };
 const progress = (value: number) => ({
@@ -314,13 +313,12 @@ describe("a legacy stream that breaks", () => {
 
   interface Setting {
     readonly upstream: Awaited<ReturnType<typeof legacyUpstream>>;
+    readonly url: string;
     readonly session: LegacySession;
     readonly other: LegacySession;
     readonly calls: () => Promise<UpstreamCall>;
     /** The next GET that takes up a broken stream. */
     readonly gets: () => Promise<UpstreamCall>;
-    /** The upstream's own streams, by its session id; they are opened with each session. */
-    readonly general: ReadonlyMap<unknown, UpstreamStream>;
   }
 
   async function setting(
@@ -332,9 +330,8 @@ describe("a legacy stream that breaks", () => {
       if (message.method === "tools/call") queue.put(call);
       else call.reply({ jsonrpc: "2.0", id: message.id, result: {} });
     };
-    const general = new Map<unknown, UpstreamStream>();
     const upstream = await legacyUpstream(answer, (call) => {
-      if (call.headers["last-event-id"] === undefined) general.set(call.headers["mcp-session-id"], call.stream());
+      if (call.headers["last-event-id"] === undefined) call.stream();
       else gets.put(call);
     });
     open.push(upstream);
@@ -342,7 +339,7 @@ describe("a legacy stream that breaks", () => {
     open.push(gateway);
     const session = await openSession(gateway.url, revision);
     const other = await openSession(gateway.url, revision);
-    return { upstream, session, other, calls: queue.take, gets: gets.take, general };
+    return { upstream, url: gateway.url, session, other, calls: queue.take, gets: gets.take };
   }
 
   it.each([
@@ -446,24 +443,54 @@ describe("a legacy stream that breaks", () => {
     expect(await nextMessage(resumed)).toBeUndefined();
   });
 
-  it("[SC-038] is not found by another session", async () => {
-    const { session, other, calls, general } = await setting();
+  it("[SC-038] is not found by another session, nor by an id that nobody gave", async () => {
+    const { url, session, other, calls } = await setting();
     const opening = session.stream(toolCall(1, "streams", withToken));
     const sending = (await calls()).stream();
     const stream = await opening;
     await sending.send(progress(1));
     const first = await stream.next();
     await sending.send(progress(2));
-    const foreign = await other.listen(first?.id);
-    const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
-    await eventually(() => {
-      expect(general.has("upstream-2")).toBe(true);
-    });
-    await general.get("upstream-2")?.send(changed);
-    // Its own first message, and nothing of the stream that it named.
-    expect(await nextMessage(foreign)).toEqual(changed);
+    for (const [where, id] of [
+      [other, first?.id],
+      [session, "made-up"],
+      [session, `${first?.id}1`],
+    ] as const) {
+      const refused = await exchange(url, {
+        headers: { ...where.headers, accept: "text/event-stream", "last-event-id": id },
+      });
+      expect(refused).toMatchObject({ status: 400, json: { error: { data: { code: "invalid_message" } } } });
+      expect(refused.json).not.toHaveProperty("id");
+      expect(refused.text).toContain("Last-Event-ID names no event that this session still knows");
+    }
     expect(await nextMessage(stream)).toEqual(progress(2));
-    foreign.close();
+    stream.close();
+  });
+
+  it("ends the waiting with an error, too, when many later calls have been answered", async () => {
+    const { session, calls } = await setting();
+    const answerLater = async (id: number) => {
+      const opening = session.stream(toolCall(id, "streams", withToken));
+      const sending = (await calls()).stream();
+      const stream = await opening;
+      await sending.send(progress(1));
+      const first = await stream.next();
+      stream.close();
+      await sending.send(textResult(id, "done"));
+      sending.end();
+      return first?.id;
+    };
+    const [first, second] = [await answerLater(1), await answerLater(2)];
+    for (let id = 3; id < 30; id++) await answerLater(id);
+    for (const [id, eventId] of [first, second].entries()) {
+      const resumed = await session.listen(eventId);
+      expect(await nextMessage(resumed)).toMatchObject({ id: id + 1, error: { data: { origin: "gateway" } } });
+      expect(await nextMessage(resumed)).toBeUndefined();
+    }
+    for (let id = 30; id < 90; id++) await answerLater(id);
+    const forgotten = await session.listen(first);
+    expect(forgotten.status).toBe(400);
+    forgotten.close();
   });
 
   it("is one of its kind: a second GET stream is refused", async () => {

@@ -10,7 +10,7 @@ import type { Session } from "../../sessions/session.ts";
 import { SseResponse } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
-import { parseEventId } from "../route/session-streams.ts";
+import { parseEventId, type SessionStream } from "../route/session-streams.ts";
 import { refuseRequest } from "./http-reply.ts";
 import { onExpiry } from "./route-authentication.ts";
 import { peerGone } from "./session-peer.ts";
@@ -44,12 +44,21 @@ export function openStream(http: GetRequest, gateway: GatewayContext, session: S
   const streams = route.streamsOf(session);
   const lastEventId = header("last-event-id");
   const resumed = lastEventId === undefined ? undefined : streams.find(lastEventId);
-  const lost = lastEventId === undefined || resumed !== undefined ? [] : lostCalls(gateway, session, lastEventId);
-  if (lost === undefined) {
+  const lost = lastEventId === undefined ? [] : lostCalls(gateway, session, lastEventId, resumed);
+  if (lost === "held by a peer") {
     refuse(peerGone());
     return;
   }
+  if (lost === "unknown") {
+    // As if it were absent, its sender would wait for what never comes (MCP 2025-11-25, "Resumability and Redelivery").
+    const text =
+      "Last-Event-ID names no event that this session still knows; leave it out to listen to new messages, and expect no answers to calls of that stream";
+    refuse(new GatewayError("invalid_message", text));
+    return;
+  }
   if (lost.length > 0) {
+    // The answer, if it comes at all, would come after events that are lost.
+    resumed?.end();
     const connection = new SseResponse(response, route.streamOptions);
     for (const id of lost) void connection.write(encodeSseMessage(messageBytes(lostEventsError(id))));
     connection.end();
@@ -77,34 +86,34 @@ export function openStream(http: GetRequest, gateway: GatewayContext, session: S
     },
   );
   response.on("close", stop);
-  const isComplete = stream.attach(connection, resumed === undefined ? undefined : lastEventId);
-  if (!isComplete) {
-    stream.attach(connection);
-    // The missed events are lost, so the answer will never come. Say so instead of leaving the caller waiting.
-    for (const id of stream.requests) void stream.write(lostEventsError(id));
-    if (stream.requests.length > 0) stream.end();
-  }
+  // Messages outside calls that are lost cannot be made up for.
+  if (!stream.attach(connection, resumed === undefined ? undefined : lastEventId)) stream.attach(connection);
   route.listen(session);
   request.resume();
 }
 
 /**
- * The calls of a session that were lost with the process that sent an event; each is reported once. Undefined while
- * that process may still answer them.
+ * The calls of a session whose events are gone, by the id of one of them; each is reported once. They were lost with the
+ * process that sent the event, or this one no longer keeps their stream. None if the event was on the stream for messages
+ * outside calls.
  */
 function lostCalls(
-  { journal, cluster }: GatewayContext,
+  { journal, cluster, node: ownNode }: GatewayContext,
   session: Session,
   eventId: string,
-): readonly RequestId[] | undefined {
+  stream: SessionStream | undefined,
+): readonly RequestId[] | "unknown" | "held by a peer" {
+  // The caller must not wait for what will never come.
+  if (stream !== undefined) return stream.hasLostAfter(eventId) ? stream.requests : [];
   const { label: text, requests } = parseEventId(eventId);
   const label = decodeLabel(text);
-  if (!label.ok || label.parts.session !== session.label) return [];
+  if (!label.ok || label.parts.session !== session.label) return "unknown";
   const { node } = label.parts;
-  if (requests.length > 0 && cluster?.peers.has(node) === true) return undefined;
-  const noted = journal.lostCalls(session.id, node);
-  const lost = noted.length > 0 || node === cluster?.node ? noted : requests;
-  return session.tellLost([node, ...lost.map(({ key }) => key)].join(" ")) ? lost : [];
+  if (requests.length > 0 && cluster?.peers.has(node) === true) return "held by a peer";
+  // This process remembers its streams, and this one may have answered a call.
+  if (node === ownNode && requests.length === 0) return "unknown";
+  const lost = new Map([...journal.lostCalls(session.id, node), ...requests].map((id) => [id.key, id]));
+  return [...lost.values()].filter(({ key }) => session.tellLost(`${node} ${key}`));
 }
 
 function lostEventsError(request: RequestId): Message {

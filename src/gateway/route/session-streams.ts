@@ -9,6 +9,8 @@ import type { GatewayContext } from "../context.ts";
 
 /** How many ended streams can still be resumed: their last events may not have reached the client. */
 const keptAfterEnd = 16;
+/** Of how many streams before those some event ids are remembered: who resumes one is told that its answer is gone. */
+const rememberedAfterEnd = 64;
 
 export type SessionStreamsDeps = Pick<GatewayContext, "events" | "journal" | "namesCalls">;
 
@@ -87,11 +89,9 @@ export class SessionStreams {
 
   #retire(stream: SessionStream): void {
     this.#ended.push(stream);
-    if (this.#ended.length <= keptAfterEnd) return;
-    const oldest = this.#ended.shift();
-    if (oldest === undefined) return;
-    this.#streams.delete(oldest);
-    oldest.drop();
+    this.#ended.at(-1 - keptAfterEnd)?.drop();
+    const oldest = this.#ended.length > keptAfterEnd + rememberedAfterEnd ? this.#ended.shift() : undefined;
+    if (oldest !== undefined) this.#streams.delete(oldest);
   }
 }
 
@@ -128,6 +128,11 @@ export class SessionStream implements ReplyStream {
   /** Whether an event id was given out on this stream. */
   has(eventId: string): boolean {
     return this.#stored.has(eventId);
+  }
+
+  /** Whether events after this one were dropped. */
+  hasLostAfter(eventId: string): boolean {
+    return this.#stored.after(eventId) === undefined;
   }
 
   get isAttached(): boolean {
@@ -206,6 +211,8 @@ export class SessionStream implements ReplyStream {
   }
 
   #put(id: string, block: Buffer): void | Promise<void> {
+    // Its reader was told that the answer is lost.
+    if (this.#isEnded) return undefined;
     if (!this.isAttached) this.#unsentFrom ??= id;
     this.#stored.append(id, block);
     return this.#response?.write(block);

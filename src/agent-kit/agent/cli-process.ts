@@ -1,8 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess, ChildProcessWithoutNullStreams, SpawnOptions } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
 import { systemTimer } from "../../lib/clock.ts";
+import { spawnProcess } from "../../lib/spawn-process.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
 import { createLineReader } from "../../protocol/line-framing.ts";
 import { AgentError } from "../errors.ts";
@@ -35,12 +37,7 @@ export function startCliProcess(options: CliProcessOptions) {
   const stderr = keepLastLines(options.onStderr);
   let reported = false;
 
-  const child = spawn(command.file, [...command.args], {
-    cwd,
-    env: { ...environment },
-    stdio: "pipe",
-    windowsHide: true,
-  });
+  const child = startProcess(command, { cwd, env: { ...environment }, stdio: "pipe", windowsHide: true });
   const lines = createLineReader({
     maxLineBytes: options.maxLineBytes,
     onLine: (line) => {
@@ -100,6 +97,15 @@ export function startCliProcess(options: CliProcessOptions) {
   };
 }
 
+function startProcess(command: CliCommand, options: SpawnOptions): ChildProcessWithoutNullStreams {
+  try {
+    // All three streams are pipes.
+    return spawnProcess(command.file, command.args, options) as ChildProcessWithoutNullStreams;
+  } catch (error) {
+    throw cliNotStarted(command, error);
+  }
+}
+
 function keepLastLines(listener: ((text: string) => void) | undefined) {
   let kept = "";
   return {
@@ -124,8 +130,8 @@ function cliExited(code: number | null, signal: ChildProcess["signalCode"], stde
   });
 }
 
-function cliNotStarted({ file }: CliCommand, error: Error): AgentError {
-  return new AgentError("cli_not_started", `the Claude CLI at ${file} could not be started: ${error.message}`, {
+function cliNotStarted({ file }: CliCommand, error: unknown): AgentError {
+  return new AgentError("cli_not_started", `the Claude CLI at ${file} could not be started: ${thrownMessage(error)}`, {
     details: { file },
     cause: error,
   });

@@ -360,7 +360,11 @@ function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["
   };
   const files = [tls.certFile, tls.keyFile, ...(tls.caFile === undefined ? [] : [tls.caFile])];
   const watchers = [...new Set(files.map((file) => dirname(file)))].map((folder) => watch(folder, check));
-  for (const watcher of watchers) watcher.unref();
+  for (const watcher of watchers) {
+    watcher.unref();
+    // Without a listener, a folder that can no longer be watched would end this process.
+    watcher.on("error", (error) => told?.(thrownMessage(error)));
+  }
   return () => {
     for (const watcher of watchers) watcher.close();
   };

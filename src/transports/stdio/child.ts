@@ -1,4 +1,4 @@
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { Writable } from "node:stream";
@@ -7,6 +7,7 @@ import { StringDecoder } from "node:string_decoder";
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { thrownCode } from "../../lib/thrown-message.ts";
+import { spawnProcess } from "../../lib/spawn-process.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
@@ -177,7 +178,7 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
       args: given,
       ...quoting
     } = launcher ?? (isWindows ? toWindowsCommand(direct, cwd ?? process.cwd(), env) : direct);
-    const child = spawn(file, given, {
+    const child = spawnProcess(file, given, {
       ...quoting,
       ...(cwd === undefined ? {} : { cwd }),
       env,

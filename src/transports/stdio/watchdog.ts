@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
+import { spawnProcess } from "../../lib/spawn-process.ts";
 import { childEnvironment, type ChildEnvironment } from "./environment.ts";
 import { formatForgetLine, formatWatchLine, type ProcessTree } from "./process-tree.ts";
 
@@ -50,7 +51,13 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
   function start(): void {
     cancelRestart = undefined;
     startedAt = clock.now();
-    const started = launch(deps.environment, graceMs);
+    let started: ChildProcess;
+    try {
+      started = launch(deps.environment, graceMs);
+    } catch (error) {
+      failed(error);
+      return;
+    }
     helper = started;
     started.once("error", (error) => ended(started, error));
     started.once("exit", (code, signal) => ended(started, new Error(`exited with ${code ?? signal}`)));
@@ -64,6 +71,10 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
       exited.resolve();
       return;
     }
+    failed(cause);
+  }
+
+  function failed(cause: unknown): void {
     failures = clock.now() - startedAt >= stableMs ? 0 : failures + 1;
     const text = "the watchdog exited; until it runs again, killing the gateway leaves server processes behind";
     deps.onError?.(new GatewayError("internal", text, { cause }));
@@ -112,7 +123,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
 function launch(environment: ChildEnvironment, graceMs: number): ChildProcess {
   const source = new URL("./watchdog-main.ts", import.meta.url);
   const entry = import.meta.url.endsWith(".ts") ? source : new URL("./watchdog-main.js", import.meta.url);
-  const helper = spawn(process.execPath, [fileURLToPath(entry), String(graceMs)], {
+  const helper = spawnProcess(process.execPath, [fileURLToPath(entry), String(graceMs)], {
     // Outside our group, so that neither Ctrl-C nor a kill of the group reaches it.
     detached: true,
     windowsHide: true,
@@ -121,7 +132,7 @@ function launch(environment: ChildEnvironment, graceMs: number): ChildProcess {
     stdio: ["pipe", "ignore", "ignore"],
   });
   // The exit handler restarts it.
-  helper.stdin.on("error", () => {});
+  helper.stdin?.on("error", () => {});
   helper.unref();
   if (helper.stdin instanceof Socket) helper.stdin.unref();
   return helper;

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
@@ -51,5 +51,44 @@ describe.skipIf(process.platform === "win32")("a gateway that has no file descri
     for (const id of sessions)
       await exchange(`${origin}/child/mcp`, { method: "DELETE", headers: { "mcp-session-id": id } });
     await eventually(async () => expect(await open("child")).toMatchObject({ status: 200 }));
+  });
+
+  it("starts its workers again when there are some", async () => {
+    const hog = `
+      import { closeSync, openSync } from "node:fs";
+      const held = [];
+      const take = () => { try { for (;;) held.push(openSync("/dev/null")); } catch { console.error("taken"); } };
+      if (process.env.HEADGATE_WORKER === undefined)
+        process.on("SIGUSR2", () => { if (held.length === 0) take(); else while (held.length > 0) closeSync(held.pop()); });`;
+    const files = {
+      "hog.mjs": hog,
+      "headgate.json": JSON.stringify({
+        listen: { port: 0 },
+        workers: 2,
+        admin: false,
+        record: false,
+        log: { level: "info", format: "json" },
+        upstream: { demo: true },
+      }),
+    };
+    using folder = temporaryFolder(files);
+    const limited = ["/bin/sh", "-c", 'ulimit -n 256; exec "$0" "$@"', process.execPath] as const;
+    const preload = ["--import", join(folder.path, "hog.mjs"), bin];
+    await using gateway = await startProcess([
+      ...limited,
+      ...preload,
+      "run",
+      "--config",
+      join(folder.path, "headgate.json"),
+    ]);
+    const [, origin = ""] = await gateway.waitForLine(/listening on (https?:\/\/[^\s/"]+)/u);
+    const [, pid] = await gateway.waitForLine(/"worker":1,"pid":(\d+),"msg":"worker ready"/u);
+    process.kill(gateway.pid, "SIGUSR2");
+    await gateway.waitForLine(/^taken$/u);
+    process.kill(Number(pid), "SIGKILL");
+    await gateway.waitForLine(/"ended":"[^"]*EMFILE[^"]*".*another takes its place/u);
+    expect(await post(`${origin}/mcp`, handshake("2025-11-25"))).toMatchObject({ status: 200 });
+    process.kill(gateway.pid, "SIGUSR2");
+    await eventually(() => expect(gateway.output().match(/"worker":1,.*"msg":"worker ready"/gu)).toHaveLength(2));
   });
 });

@@ -196,16 +196,31 @@ function forkWorker(number: number): WorkerProcess {
     serialization: "advanced",
   });
   const worker = cluster.fork({ HEADGATE_WORKER: String(number) });
+  /** A process that could not be started has neither an exit nor a channel. */
+  const onNotStarted = (listener: (error: Error) => void): void => {
+    worker.on("error", (error) => {
+      if (worker.process.pid === undefined) listener(error);
+    });
+  };
   return {
     pid: worker.process.pid,
-    // Without a callback, sending to a process that has just ended would emit an error event.
-    send: (message) => worker.send(message as object, undefined, () => {}),
+    send: (message) => {
+      // Without a callback, sending to a process that has just ended would emit an error event.
+      if (worker.process.connected) worker.send(message as object, undefined, () => {});
+    },
     onMessage: (listener) => worker.on("message", listener),
-    onGone: (listener) => worker.once("exit", listener),
-    onExit: (listener) =>
+    onGone: (listener) => {
+      worker.once("exit", listener);
+      onNotStarted(listener);
+    },
+    onExit: (listener) => {
       worker.once("exit", (code: number | null, signal: string | null) => {
         listener(signal ?? `exit code ${code}`, code !== 0);
-      }),
+      });
+      onNotStarted(({ message }) => {
+        listener(message, true);
+      });
+    },
     kill: (signal) => worker.process.kill(signal),
   };
 }

@@ -24,7 +24,7 @@ export interface ListensDeps {
   readonly linkOf: (member: MemberOptions, exchange: Exchange) => UpstreamLink;
   /** Sends a message to the client of a listen request. */
   readonly deliver: (message: Message, related: Exchange, member: string | undefined) => void | Promise<void>;
-  readonly dropped: (why: FindingCode, context: TransportContext) => void;
+  readonly dropped: (why: FindingCode, message: Message, context: TransportContext) => void;
   readonly lists: Pick<Router, "wholeList" | "isVisible">;
   readonly expire: (member: string, capability: string) => void;
   readonly onError: (error: GatewayError) => void;
@@ -147,7 +147,7 @@ export class Listens {
   /** Handles a message of a member on the stream of a listen request. */
   received(message: Message, related: Exchange, context: TransportContext): void | Promise<void> {
     const part = this.#byExchange.get(related);
-    if (part === undefined) return this.#deps.dropped("subscription.unknown", context);
+    if (part === undefined) return this.#deps.dropped("subscription.unknown", message, context);
     const { listen, member } = part;
     if (message.method === "notifications/subscriptions/acknowledged") {
       this.#acknowledged(part, memberValue(message, "params.notifications"));

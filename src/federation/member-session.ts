@@ -136,8 +136,8 @@ export class MemberSession {
       malformed: (bytes, reason, related, context) => {
         events.malformed(bytes, reason, related, context);
       },
-      dropped: (why, context) => {
-        events.dropped?.(why, context);
+      dropped: (why, message, context) => {
+        events.dropped?.(why, message, context);
       },
       error: (error) => {
         events.error(error);

@@ -69,7 +69,7 @@ export class FederatedRequestLink implements UpstreamLink {
       federation,
       linkOf,
       deliver: (message, related, member) => events.message(message, related, inProcess, member),
-      dropped: (why, context) => events.dropped?.(why, context),
+      dropped: (why, message, context) => events.dropped?.(why, message, context),
       lists: this.#router,
       expire: (member, capability) => {
         this.#expire(member, capability);

@@ -274,8 +274,8 @@ export class FederatedSessionLink implements UpstreamLink {
         malformed: (bytes, reason, related, context) => {
           this.#events.malformed(bytes, reason, related, context);
         },
-        dropped: (why, context) => {
-          this.#events.dropped?.(why, context);
+        dropped: (why, message, context) => {
+          this.#events.dropped?.(why, message, context);
         },
         error: (error) => {
           this.#events.error(error);
@@ -451,14 +451,14 @@ export class FederatedSessionLink implements UpstreamLink {
     if (method === "notifications/cancelled") {
       const asked = metadataOf(message).related?.id.key;
       const known = [...this.#questions].find(([, question]) => question.member === own && question.id.key === asked);
-      if (known === undefined) return this.#events.dropped?.("cancel.unknown", context);
+      if (known === undefined) return this.#events.dropped?.("cancel.unknown", message, context);
       const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(known[0].slice(2)) }]);
       return this.#events.message(cancelled, related, context, member.name);
     }
     // Progress tokens are easy to guess: a member must not report on a call of another.
     const reported = method === "notifications/progress" ? metadataOf(message).related?.id.key : undefined;
     if (reported !== undefined && (this.#progress.get(reported) ?? own) !== own)
-      return this.#events.dropped?.("progress.unknown-token", context);
+      return this.#events.dropped?.("progress.unknown-token", message, context);
     const shown =
       method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);
     return this.#events.message(withAdvertisedUris(shown, member), related, context, member.name);

@@ -31,7 +31,7 @@ export interface LinkEvents {
   /** Bytes that are not a message. `related` is the exchange on whose stream they arrived, if the transport tells. */
   malformed(bytes: Buffer, reason: string, related: Exchange | undefined, context: TransportContext): void;
   /** A message of the upstream reaches no client; `why` is the diagnostic that says so. Every message that is dropped is. */
-  dropped?(why: FindingCode, context: TransportContext): void;
+  dropped?(why: FindingCode, message: Message, context: TransportContext): void;
   /** A failure that no caller waits for, such as sending a cancel: for the log. */
   error(error: GatewayError): void;
   /** The process exited, the session is gone or the connection closed. Requests in flight have been rejected. */

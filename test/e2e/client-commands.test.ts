@@ -153,7 +153,7 @@ describe("headgate resources and prompts", () => {
     });
 
     const prompts = await headgate(["prompts", gateway.url]);
-    expect(prompts.stdout).toMatch(/: 1 prompt\n\nplan_arrival ship=TEXT berth=TEXT\n/u);
+    expect(prompts.stdout).toMatch(/: 1 prompt\n\nplan_arrival ship=STRING berth=STRING\n/u);
     const got = await headgate(["prompts", "get", "plan_arrival", "ship=Vega", "berth=A1", "--url", gateway.url]);
     expect([got.exitCode, got.stdout]).toEqual([0, expect.stringMatching(/^user: The ship Vega arrives/u)]);
     const missing = await headgate(["prompts", "get", "plan_arrival", "ship=Vega", "--url", gateway.url]);

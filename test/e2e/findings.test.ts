@@ -161,8 +161,28 @@ describe("what is found about messages", () => {
     expect(shown.output).toContain("found cancel.initialize at /params/requestId");
   });
 
+  it("is found on standard streams too, where a message is larger than all that its sender may have here", async () => {
+    using folder = temporaryFolder();
+    await using upstream = await faultyLegacyServer();
+    const config = {
+      log: { level: "debug", format: "json" },
+      record: { file: folder.at("traffic.sqlite") },
+      limits: { bytesPerPrincipal: 20_000 },
+      upstream: { url: upstream.url, transport: "streamable-http", era: "legacy" },
+    };
+    const file = folder.write("headgate.json", JSON.stringify(config));
+    await using gateway = await startProcess([process.execPath, bin, "stdio", "--config", file]);
+    const call = toolCall("large", "read", { text: "x".repeat(40_000) });
+    gateway.stdin.end([handshake("2025-11-25"), call].map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const [line] = await gateway.waitForLine(/.*"diagnostic":"bytes.exceeded".*/u);
+    await gateway.exited;
+    const { exchange: label } = JSON.parse(line) as { exchange: string };
+    const shown = await headgate("traffic", "show", label, "-s", folder.at("traffic.sqlite"));
+    expect(shown.output).toContain("found bytes.exceeded");
+  });
+
   it("has a test for every code of the table", () => {
-    const codes = new Set<string>(["cancel.initialize", ...messageFaults.map(({ code }) => code)]);
+    const codes = new Set<string>(["cancel.initialize", "bytes.exceeded", ...messageFaults.map(({ code }) => code)]);
     expect(Object.keys(diagnosticTable).filter((code) => !codes.has(code))).toEqual([]);
   });
 });

@@ -124,6 +124,14 @@ export const messageFaults: readonly MessageFault[] = [
       await found("response.unaddressed");
     },
   },
+  {
+    code: "notification.unheard",
+    era: "legacy",
+    modes: ["enforce"],
+    // Modern clients have no such notification.
+    serve: async (stream) => stream.send(notification("notifications/elicitation/complete", { elicitationId: "e" })),
+    act: postingModern("tools/call", { name: "notification.unheard" }),
+  },
   { code: "cancel.malformed", era: "legacy", act: posting(cancel(undefined)) },
   { code: "cancel.unknown", era: "legacy", act: posting(cancel("never-sent")) },
   { code: "cancel.finished", era: "legacy", act: posting(toolCall("over", "read"), cancel("over")) },

@@ -112,7 +112,7 @@ class LegacyToModernLink implements UpstreamLink {
       malformed: (bytes, reason, related, context) => {
         events.malformed(bytes, reason, this.#clientExchange(related), context);
       },
-      dropped: (why, context) => events.dropped?.(why, context),
+      dropped: (why, message, context) => events.dropped?.(why, message, context),
       error: onError,
       // The session lives here, not upstream: the next request connects again.
       closed: onError,
@@ -323,7 +323,7 @@ class LegacyToModernLink implements UpstreamLink {
     if (message.kind === "request") {
       const text = `the upstream sent the request ${message.method}, which its revision does not allow`;
       this.#events.error(new GatewayError("upstream_invalid", text));
-      return this.#events.dropped?.("direction.request", context);
+      return this.#events.dropped?.("direction.request", message, context);
     }
     if (message.method === "notifications/tools/list_changed") this.#tools.invalidate();
     if (this.#subscription.owns(message, related)) {
@@ -332,8 +332,8 @@ class LegacyToModernLink implements UpstreamLink {
     }
     const facts = message.method === undefined ? undefined : methodFacts(message.method);
     // Belongs to a listen stream that was dropped.
-    if (facts?.listenOnly === true) return this.#events.dropped?.("subscription.unknown", context);
-    if (message.method === "notifications/cancelled") return this.#events.dropped?.("cancel.unknown", context);
+    if (facts?.listenOnly === true) return this.#events.dropped?.("subscription.unknown", message, context);
+    if (message.method === "notifications/cancelled") return this.#events.dropped?.("cancel.unknown", message, context);
     return this.#events.message(message, this.#clientExchange(related), context);
   }
 

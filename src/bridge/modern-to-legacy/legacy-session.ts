@@ -231,7 +231,7 @@ export class LegacySession {
         const call = related?.reply instanceof BridgedCall ? related.reply : undefined;
         this.#events.malformed(bytes, reason, call === undefined ? related : call.contextExchange, context);
       },
-      dropped: (why, context) => this.#events.dropped(why, context),
+      dropped: (why, message, context) => this.#events.dropped(why, message, context),
       error: (error) => this.#events.error(error),
       closed: (error) => {
         const ended = link();

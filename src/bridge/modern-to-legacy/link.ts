@@ -66,7 +66,7 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
   const sessionEvents: LegacySessionEvents = {
     message: received,
     malformed: (bytes, reason, related, context) => events.malformed(bytes, reason, related, context),
-    dropped: (why, context) => events.dropped?.(why, context),
+    dropped: (why, message, context) => events.dropped?.(why, message, context),
     error: (error) => events.error(error),
     findCall: (session, key) => calls.find(session, key),
     closed: (session, error) => {
@@ -140,7 +140,8 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
       return undefined;
     }
     const why = whyDropped(message, call);
-    if (call === undefined || why !== undefined) return events.dropped?.(why ?? "notification.unheard", context);
+    if (call === undefined || why !== undefined)
+      return events.dropped?.(why ?? "notification.unheard", message, context);
     if (message.method !== "notifications/cancelled") return call.notify(message, context);
     const target = metadataOf(message).related;
     if (target !== undefined) call.cancelInputRequest(target.id);

@@ -10,7 +10,7 @@ import type { Handler, Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import { createDiagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
-import type { Message } from "../../protocol/message.ts";
+import { type Message, messageBytes } from "../../protocol/message.ts";
 import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
 import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
@@ -142,8 +142,10 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
         observer.receivedRaw("upstream", bytes, about);
         observer.found(createDiagnostic("event.not-json", reason), about);
       },
-      dropped: (why, transport) => {
-        observer.found(diagnosticTable[why], originOf(scope, transport));
+      dropped: (why, message, transport) => {
+        const about = originOf(scope, transport);
+        observer.receivedRaw("upstream", messageBytes(message), about);
+        observer.found(diagnosticTable[why], about);
       },
       error: ({ code, message }) => {
         log.debug({ route, code, reason: message }, "could not notify the upstream");

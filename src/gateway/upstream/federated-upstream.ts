@@ -30,8 +30,8 @@ function relayed(events: LinkEvents): Pick<LinkEvents, "malformed" | "dropped" |
     malformed: (bytes, reason, related, context) => {
       events.malformed(bytes, reason, related, context);
     },
-    dropped: (why, context) => {
-      events.dropped?.(why, context);
+    dropped: (why, message, context) => {
+      events.dropped?.(why, message, context);
     },
     error: (error) => {
       events.error(error);

@@ -158,7 +158,7 @@ class SharedConnection {
         forget();
         handshake.reject(error);
       },
-      onMessage: () => this.#drop("notification.unheard"),
+      onMessage: (message) => this.#drop("notification.unheard", message),
     });
     const sent = idScope.rewrite(request);
     this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
@@ -237,13 +237,13 @@ class SharedConnection {
   /** One session logs an answer to nothing. What comes late for a session that has ended is nobody else's to see. */
   #receiveStray({ message, reason }: Extract<RestoreResult<MessageOwner>, { readonly type: "stray" }>): void {
     const isLate = reason === "finished";
-    if (message.kind === "notification") this.#drop(isLate ? "progress.after-end" : "progress.unknown-token");
-    else if (isLate) this.#drop("response.late");
+    if (message.kind === "notification") this.#drop(isLate ? "progress.after-end" : "progress.unknown-token", message);
+    else if (isLate) this.#drop("response.late", message);
     else this.#anySession?.onMessage(message);
   }
 
-  #drop(why: FindingCode): void {
-    this.#anySession?.events.dropped?.(why, this.context);
+  #drop(why: FindingCode, message: Message): void {
+    this.#anySession?.events.dropped?.(why, message, this.context);
   }
 
   #receiveInvalid(bytes: Buffer, { reason, response }: InvalidMessage): void {
@@ -287,7 +287,7 @@ class SharedConnection {
     if (message.method === "notifications/cancelled") {
       const key = metadataOf(message).related?.id.key ?? "";
       const asked = this.#serverRequests.get(key);
-      if (asked === undefined) this.#drop("cancel.unknown");
+      if (asked === undefined) this.#drop("cancel.unknown", message);
       else asked.receiver.receiveUnaddressed(message, false);
       this.#serverRequests.delete(key);
       return;
@@ -295,7 +295,7 @@ class SharedConnection {
     const initialized = [...this.#sessions].filter(({ isInitialized }) => isInitialized);
     const isUpdate = message.method === "notifications/resources/updated";
     const receivers = isUpdate ? subscribersOf(initialized, memberString(message, "params.uri")) : initialized;
-    if (receivers.length === 0) this.#drop("notification.unheard");
+    if (receivers.length === 0) this.#drop("notification.unheard", message);
     const isOnlySession = this.#sessions.size === 1;
     for (const session of receivers) session.receiveUnaddressed(message, isOnlySession, this.#turn());
   }

@@ -1,7 +1,7 @@
 import type { Exchange } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { idFrom, replaceIds } from "../protocol/message.ts";
-import type { LinkEvents, ResumedSession, UpstreamLink } from "../transports/transport.ts";
+import { type LinkEvents, relayFindings, type ResumedSession, type UpstreamLink } from "../transports/transport.ts";
 import type { KeptMember } from "./kept-members.ts";
 import type { MemberOptions } from "./names/member-options.ts";
 import { type AskDeps, askOver, createOwnExchange, createOwnNotification } from "./member-requests.ts";
@@ -133,15 +133,7 @@ export class MemberSession {
     const { events, onGone } = this.#deps;
     return {
       message: (message, related, context) => events.message(message, related, context),
-      malformed: (bytes, reason, related, context) => {
-        events.malformed(bytes, reason, related, context);
-      },
-      dropped: (why, message, context) => {
-        events.dropped?.(why, message, context);
-      },
-      error: (error) => {
-        events.error(error);
-      },
+      ...relayFindings(events),
       closed: (error) => {
         if (this.#link !== link()) return;
         this.#link = undefined;

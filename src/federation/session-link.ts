@@ -8,7 +8,13 @@ import { memberString } from "../protocol/json/read.ts";
 import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { negotiateRevision, revisionNames } from "../protocol/revisions.ts";
-import { type LinkEvents, type ResumedSession, untilCancelled, type UpstreamLink } from "../transports/transport.ts";
+import {
+  type LinkEvents,
+  relayFindings,
+  type ResumedSession,
+  untilCancelled,
+  type UpstreamLink,
+} from "../transports/transport.ts";
 import { Catalogue } from "./lists/catalogue.ts";
 import type { ListFacts } from "./names/list-facts.ts";
 import { capabilityOf } from "./lists/catalogue-entries.ts";
@@ -271,15 +277,7 @@ export class FederatedSessionLink implements UpstreamLink {
       open: (events) => open(options, events),
       events: {
         message: (message, related, context) => this.#received(member, current(), message, related, context),
-        malformed: (bytes, reason, related, context) => {
-          this.#events.malformed(bytes, reason, related, context);
-        },
-        dropped: (why, message, context) => {
-          this.#events.dropped?.(why, message, context);
-        },
-        error: (error) => {
-          this.#events.error(error);
-        },
+        ...relayFindings(this.#events),
       },
       onReady: (facts) => {
         this.#onReady(member, facts);

@@ -38,6 +38,23 @@ export interface LinkEvents {
   closed(error: GatewayError): void;
 }
 
+type Findings = Pick<LinkEvents, "malformed" | "dropped" | "error">;
+
+/** Passes on what one of several links behind another finds, as it is. */
+export function relayFindings(events: Findings): Findings {
+  return {
+    malformed: (bytes, reason, related, context) => {
+      events.malformed(bytes, reason, related, context);
+    },
+    dropped: (why, message, context) => {
+      events.dropped?.(why, message, context);
+    },
+    error: (error) => {
+      events.error(error);
+    },
+  };
+}
+
 /** Receives the outcome of a message; one of the two is called, once. */
 export interface ReplyCallback {
   resolve(reply: Reply): void;

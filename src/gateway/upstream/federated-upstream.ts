@@ -15,7 +15,7 @@ import { Bindings, type NeededMembers } from "../../policy/cel/facts.ts";
 import { toJson } from "../../policy/cel/json-value.ts";
 import { isUriTemplate } from "../../policy/enforcement/mentioned-names.ts";
 import { isCanonicalTemplate, isCanonicalUri } from "../../policy/provider/canonical-uri.ts";
-import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import { type LinkEvents, relayFindings, type UpstreamLink } from "../../transports/transport.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import { eraDetections } from "./era-detection.ts";
 import { createLinks, type LinkLimits, type Links, type LinkScope, type ModernSharing } from "./links.ts";
@@ -23,21 +23,6 @@ import type { OpenUpstream, UpstreamDeps } from "./open-upstream.ts";
 
 /** How many clashing names are in a log line. */
 const maxLogged = 20;
-
-/** The events of a member that concern the federation as they are. */
-function relayed(events: LinkEvents): Pick<LinkEvents, "malformed" | "dropped" | "error"> {
-  return {
-    malformed: (bytes, reason, related, context) => {
-      events.malformed(bytes, reason, related, context);
-    },
-    dropped: (why, message, context) => {
-      events.dropped?.(why, message, context);
-    },
-    error: (error) => {
-      events.error(error);
-    },
-  };
-}
 
 /** Opens several servers as one. Each member is an upstream of its own, with its own eras, credentials and processes. */
 export function openFederation(
@@ -89,7 +74,7 @@ export function openFederation(
       const current = (): MemberOptions => federation.member(options.name) ?? options;
       const eventsFor = ({ forget }: { readonly forget: () => void }): LinkEvents => ({
         message: (message, related, context) => link.received(current(), message, related, context),
-        ...relayed(events),
+        ...relayFindings(events),
         closed: (error) => {
           forget();
           link.memberGone(current(), error);

@@ -24,7 +24,7 @@ export interface HeldBytes {
 
 /**
  * The bytes of all that callers have in the gateway, per caller and in total. The caller's bound is checked first, so that
- * whoever has too much is refused before it costs others.
+ * a caller with too much is refused before others have to wait.
  */
 export class ByteBudget {
   readonly #limits: ByteLimits;

@@ -1,8 +1,7 @@
 import { join } from "node:path";
 
 import { isObject } from "../lib/is-object.ts";
-import { makePrivate } from "../lib/keys/private-file.ts";
-import { openDatabase } from "../lib/lazy-modules.ts";
+import { openPrivateDatabase } from "../lib/keys/private-database.ts";
 import type { ServerFactsStore } from "./member-facts.ts";
 
 /** Such a store in a file. */
@@ -17,16 +16,13 @@ const maxServers = 1000;
 
 /** Opens the store in a folder. Several processes may use one folder. */
 export function openServerFactsStore(folder: string, wall: () => number): OpenServerFactsStore {
-  const file = join(folder, "servers.sqlite");
-  const database = openDatabase(file);
-  database.exec(`
-    PRAGMA busy_timeout = 2000;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
+  const database = openPrivateDatabase(
+    join(folder, "servers.sqlite"),
+    `
     CREATE TABLE IF NOT EXISTS server (id TEXT PRIMARY KEY, facts TEXT NOT NULL, written_at INTEGER NOT NULL)
       WITHOUT ROWID, STRICT;
-  `);
-  makePrivate([file, `${file}-wal`, `${file}-shm`]);
+  `,
+  );
   const find = database.prepare("SELECT facts FROM server WHERE id = ?");
   const insert = database.prepare("INSERT OR REPLACE INTO server VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM server WHERE id = ?");

@@ -1,8 +1,7 @@
 import { join } from "node:path";
 
-import { makePrivate } from "../lib/keys/private-file.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
-import { openDatabase } from "../lib/lazy-modules.ts";
+import { openPrivateDatabase } from "../lib/keys/private-database.ts";
 
 /** A session that has ended, as it must be remembered until its id would have expired anyway. */
 export interface EndedRecord {
@@ -41,21 +40,16 @@ export function openEndedSessions(
     onDropped = () => {},
   }: { readonly max?: number; readonly onDropped?: (openedUntil: number) => void } = {},
 ): EndedSessions {
-  const database = openDatabase(folder === undefined ? ":memory:" : join(folder, "sessions.sqlite"));
-  database.exec(`
-    PRAGMA busy_timeout = 2000;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
+  const database = openPrivateDatabase(
+    folder === undefined ? undefined : join(folder, "sessions.sqlite"),
+    `
     CREATE TABLE IF NOT EXISTS ended_session (
       id TEXT PRIMARY KEY, owner TEXT NOT NULL, opened_at INTEGER NOT NULL, expires_at INTEGER NOT NULL
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX IF NOT EXISTS ended_session_by_age ON ended_session (owner, opened_at);
     CREATE TABLE IF NOT EXISTS floor_of (owner TEXT PRIMARY KEY, opened_at INTEGER NOT NULL) WITHOUT ROWID, STRICT;
-  `);
-  if (folder !== undefined) {
-    const file = join(folder, "sessions.sqlite");
-    makePrivate([file, `${file}-wal`, `${file}-shm`]);
-  }
+  `,
+  );
   const insert = database.prepare("INSERT OR REPLACE INTO ended_session VALUES (?, ?, ?, ?)");
   const expire = database.prepare("DELETE FROM ended_session WHERE expires_at <= ?");
   const count = database.prepare("SELECT count(*) AS count FROM ended_session");

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 
-import { makePrivate } from "../lib/keys/private-file.ts";
-import { openDatabase } from "../lib/lazy-modules.ts";
+import { openPrivateDatabase } from "../lib/keys/private-database.ts";
 
 /** Remembers who started a task, for the next process. */
 export interface TaskOwnerStore {
@@ -21,16 +20,13 @@ const cleanUpEvery = 1000;
 
 /** Opens the store in a folder. Several processes may use one folder. */
 export function openTaskOwnerStore(folder: string, wall: () => number): OpenTaskOwnerStore {
-  const file = join(folder, "tasks.sqlite");
-  const database = openDatabase(file);
-  database.exec(`
-    PRAGMA busy_timeout = 2000;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
+  const database = openPrivateDatabase(
+    join(folder, "tasks.sqlite"),
+    `
     CREATE TABLE IF NOT EXISTS owners (task TEXT PRIMARY KEY, owner TEXT NOT NULL, until INTEGER NOT NULL)
       WITHOUT ROWID, STRICT;
-  `);
-  makePrivate([file, `${file}-wal`, `${file}-shm`]);
+  `,
+  );
   const expire = database.prepare("DELETE FROM owners WHERE until <= ?");
   const bound = database.prepare(
     "DELETE FROM owners WHERE task IN (SELECT task FROM owners ORDER BY until DESC LIMIT -1 OFFSET ?)",

@@ -293,7 +293,7 @@ describe("two gateways that know each other", () => {
     await using wire = await fakeUpstream((call) => call.replyRaw(204));
     const body = Buffer.from(JSON.stringify(ping));
     const heard = async (): Promise<Readonly<Record<string, string>>> => {
-      // Whoever answers there has not read what was sealed.
+      // The process that answers there cannot open the sealed request.
       await expect(sendAsPeer(config, wire.url, body)).rejects.toBeInstanceOf(NotThePeerError);
       const { "content-length": _, ...sent } = wire.calls.at(-1)?.headers ?? {};
       return sent as Readonly<Record<string, string>>;

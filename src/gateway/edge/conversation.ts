@@ -23,7 +23,7 @@ import {
 } from "../../protocol/message.ts";
 import { classifyPost, type ServedRevisions } from "../../protocol/http/era.ts";
 import { type HeaderLookup, mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
-import { checkModernPost, type ModernCheckResult, type ModernPost } from "../../protocol/http/modern-post.ts";
+import type { ModernCheckResult } from "../../protocol/http/modern-post.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { clientNameOf, metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
@@ -33,8 +33,7 @@ import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
 import { cutError, lateError } from "./shutdown.ts";
-import type { HeaderParameter } from "../../protocol/http/header-parameters.ts";
-import type { ToolHeaders } from "../route/parameter-headers.ts";
+import { checkModernMessage } from "./modern-message.ts";
 
 /** Where the reply to one message goes, and the messages that the server sends before it. */
 export interface ClientReply extends ReplyStream {
@@ -467,35 +466,4 @@ export function revisionProblem(session: Session, header: HeaderLookup | undefin
   return parseRevision(named).ok
     ? `the header MCP-Protocol-Version says ${named}, but this session agreed on ${session.revision}`
     : `the header MCP-Protocol-Version names an unsupported version: ${named}`;
-}
-
-/** Only the upstream knows which methods it serves: it may have extensions unknown to us. */
-const isServed = (): boolean => true;
-
-/**
- * Checks a modern message at a route. Where the upstream sees no headers (`tools` is given), those that repeat tool
- * arguments are compared here. Before one is refused, the tool list is read again once, because it may have changed.
- */
-function checkModernMessage(
-  post: ModernPost,
-  { serving, principal }: { readonly serving: ServedRevisions; readonly principal: Principal },
-  tools: ToolHeaders | undefined,
-  exchangeFor: (revision: Revision) => Exchange,
-): ModernCheckResult | Promise<ModernCheckResult> {
-  const { supported } = serving;
-  const plain = { supported, isServed };
-  if (tools === undefined || post.message.method !== "tools/call") return checkModernPost(post, plain);
-  const headerParameters = (tool: string): readonly HeaderParameter[] | undefined => tools.known(principal, tool);
-  const check = (): ModernCheckResult => checkModernPost(post, { ...plain, headerParameters });
-  // Where the list cannot be read, the call itself will show why.
-  const refreshed = (exchange: Exchange) => tools.refresh(exchange).then(check, check);
-  const first = check();
-  if (first.ok) {
-    const tool = memberString(post.message, "params.name");
-    if (tool === undefined || tools.known(principal, tool) !== undefined) return first;
-    const exchange = exchangeFor(first.revision);
-    return tools.isFresh(exchange) ? first : refreshed(exchange);
-  }
-  const withoutTools = checkModernPost(post, plain);
-  return withoutTools.ok ? refreshed(exchangeFor(withoutTools.revision)) : withoutTools;
 }

@@ -45,6 +45,7 @@ const startedOn = new SessionSlot<{ readonly binding: UpstreamBinding; readonly 
 /** Creates the handler that sends messages to the upstream: the last one of the pipeline. */
 export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   const { registry, observer, whenStored, tracing, target } = deps;
+
   function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = registry.forContext(exchange.session);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());

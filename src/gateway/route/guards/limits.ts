@@ -144,7 +144,7 @@ export interface Concurrency {
 const concurrencyRetryAfter = 1;
 
 /**
- * Creates the counter. The caller's bound is checked first, so that one flood is refused before it costs others. The
+ * Creates the counter. The caller's bound is checked first, so that one flood is refused before others are. The
  * limits are read with every entry, because a reload changes them.
  */
 export function createConcurrency(limits: ConcurrencyLimits, what = "requests"): Concurrency {

@@ -227,6 +227,13 @@ export interface OwnedContext extends GatewayContext {
 /** An event, line or request that holds no message. */
 const withoutMessage: Pick<Message, "id" | "kind"> = { id: undefined, kind: "error" };
 
+const labelStart = Symbol("start of labels");
+
+/** A session with what its labels begin with: a map of all sessions would be a table that is in no cache. */
+interface LabelledSession extends SessionContext {
+  [labelStart]?: string;
+}
+
 /** Creates what all routes of a gateway share: sessions, stored events, timers, metrics. */
 export function createContext(options: ContextOptions): OwnedContext {
   const { log, state, clock = systemClock, setTimer = systemTimer } = options;
@@ -234,6 +241,8 @@ export function createContext(options: ContextOptions): OwnedContext {
   const { refusals, eventStoreBytes, messageBytes } = metrics.metrics;
   const { node, journal } = state;
   const labels = createLabeler({ node, redact: options.redact });
+  const sessionless = labels.startOf(noSession);
+  const startOf = (session: LabelledSession): string => (session[labelStart] ??= labels.startOf(session.label));
   let counter = 0;
   // These objects are shared, and change in place when the configuration is reloaded.
   const byteLimits = { ...options.bytes };
@@ -291,7 +300,8 @@ export function createContext(options: ContextOptions): OwnedContext {
     openWork: new OpenWork(),
     handedOver: new InFlightCounter(),
     newId: () => `${node}-${(counter++).toString(36)}`,
-    newLabel: (session, message = withoutMessage) => labels.labelMessage(session?.label ?? noSession, message),
+    newLabel: (session, message = withoutMessage) =>
+      labels.labelMessage(session === undefined ? sessionless : startOf(session), message),
     noteRefusal: (refused) => {
       countRefusal(refused.route ?? "", refused.code);
       options.onRefused(refused);

@@ -24,31 +24,6 @@ describe("session", () => {
     expect(session.state).toBe("closed");
   });
 
-  it("knows the request of the client's last message, and keeps the facts of the one before where they are equal", () => {
-    const session = open();
-    const headers = { "x-team": "a" };
-    const first = { method: "POST", path: "/mcp", host: "h", isSecure: true, headers, peer: "1.2.3.4" };
-    session.noteRequest(first);
-    session.noteRequest({ ...first });
-    expect(session.lastRequest).toBe(first);
-    const others = [
-      { method: "GET" },
-      { path: "/other" },
-      { host: "other" },
-      { isSecure: false },
-      { headers: { "x-team": "b" } },
-      { peer: "1.2.3.5" },
-      { trace: { traceparent: "00-1" } },
-    ];
-    for (const change of others) {
-      session.noteRequest({ ...first, ...change });
-      expect(session.lastRequest).toMatchObject(change);
-      session.noteRequest(first);
-    }
-    session.noteRequest(undefined);
-    expect(session.lastRequest).toBeUndefined();
-  });
-
   it("delivers an answer to its requester, once, and tells ids of different type apart", () => {
     const session = open();
     const answers: string[] = [];

@@ -62,8 +62,6 @@ export class Session implements SessionContext {
   /** Returns the upstream's session; set by the upstream binding. */
   readUpstream: () => UpstreamSession | undefined = () => undefined;
   #lastRequest: HttpFacts | undefined;
-  /** What other parts of the gateway keep of it; see `SessionSlot`. */
-  readonly slots: unknown[] = [];
   lastActiveAt: number;
   /** Unanswered requests of the client; a busy session is never evicted. */
   running = 0;
@@ -99,20 +97,9 @@ export class Session implements SessionContext {
     return this.#lastRequest;
   }
 
-  /** Notes the HTTP request of a message. Equal facts are kept: new ones would outlive the young generation each time. */
+  /** Notes the HTTP request of a message. */
   noteRequest(facts: HttpFacts | undefined): void {
-    const last = this.#lastRequest;
-    const isSame =
-      last !== undefined &&
-      facts !== undefined &&
-      last.method === facts.method &&
-      last.path === facts.path &&
-      last.host === facts.host &&
-      last.isSecure === facts.isSecure &&
-      last.headers === facts.headers &&
-      last.peer === facts.peer &&
-      last.trace === facts.trace;
-    if (!isSame) this.#lastRequest = facts;
+    this.#lastRequest = facts;
   }
 
   /** Its owner, with the credentials that expire last. */

@@ -1,5 +1,5 @@
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, Socket } from "node:net";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -15,7 +15,14 @@ import type { Revision } from "../../protocol/revisions.ts";
 import { createKeepAlive } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 import { SessionStreams } from "../route/session-streams.ts";
-import { HttpBatchReply, type HttpReplyTarget, LegacyReply, ModernReply, refuseRequest } from "./http-reply.ts";
+import {
+  HttpBatchReply,
+  httpFactsOfPost,
+  type HttpReplyTarget,
+  LegacyReply,
+  ModernReply,
+  refuseRequest,
+} from "./http-reply.ts";
 
 const context = createTestContext();
 const keepAlive = createKeepAlive(60_000, systemTimer);
@@ -243,5 +250,34 @@ describe("a refused request", () => {
     await expect(answerOf(({ response }) => refuseRequest(context, "test", response, error))).rejects.toThrow(
       "fetch failed",
     );
+  });
+});
+
+describe("the facts of a POST", () => {
+  const first = { path: "/mcp", peer: "192.0.2.1", headers: { host: "gate.example" } };
+  const factsOf = (socket: Socket, { path, peer, headers }: typeof first) => {
+    const request = Object.assign(new IncomingMessage(socket), { headers });
+    return httpFactsOfPost(request, path, new Set(["x-team"]), peer);
+  };
+
+  it("are one object for equal requests of a connection, because sessions keep them", () => {
+    const socket = new Socket();
+    expect(factsOf(socket, { ...first, headers: { ...first.headers } })).toBe(factsOf(socket, first));
+  });
+
+  it.each([
+    { path: "/other" },
+    { peer: "192.0.2.2" },
+    { headers: { host: "other.example" } },
+    { headers: { ...first.headers, "x-team": "a" } },
+    { headers: { ...first.headers, traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01` } },
+  ])("are never those of an earlier request that differs: %j", (change) => {
+    const socket = new Socket();
+    const changed = { ...first, ...change };
+    const before = factsOf(socket, first);
+    const after = factsOf(socket, changed);
+    expect(after).not.toEqual(before);
+    expect(after).toEqual(factsOf(new Socket(), changed));
+    expect(factsOf(socket, first)).toEqual(before);
   });
 });

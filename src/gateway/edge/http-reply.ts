@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
 import type { TraceHeaders, TransportContext } from "../../core/exchange.ts";
@@ -337,24 +338,52 @@ function flush(): void {
   }
 }
 
-/** What is kept of the POST that brought a message. The path must not hold a session id. */
+type PostFacts = Extract<TransportContext, { readonly type: "http" }>;
+
+const lastFacts = Symbol("facts of the last POST");
+
+/** A client's connection, which keeps the facts of its last POST: those of the next are usually equal. */
+interface ClientSocket extends Socket {
+  [lastFacts]?: PostFacts;
+}
+
+/**
+ * What is kept of the POST that brought a message. The path must not hold a session id. Sessions keep these facts, so
+ * equal ones of a connection are one object: new ones would outlive the young generation each time.
+ * Needed by bench load: "1,000 open sessions against 10".
+ */
 export function httpFactsOfPost(
   request: IncomingMessage,
   path: string,
   forwardHeaders: ReadonlySet<string>,
   peer: string | undefined,
-): Extract<TransportContext, { readonly type: "http" }> {
+): PostFacts {
+  const socket: ClientSocket = request.socket;
+  const last = socket[lastFacts];
   const trace = traceHeadersOf(request);
-  const facts = {
+  const { host } = request.headers;
+  const headers = forwardedHeaders(request, forwardHeaders);
+  const isSame =
+    last !== undefined &&
+    last.path === path &&
+    last.host === host &&
+    last.headers === headers &&
+    last.peer === peer &&
+    last.trace === trace;
+  if (isSame) return last;
+  const isSecure = socket instanceof TLSSocket;
+  const facts: PostFacts = {
     type: "http",
     method: "POST",
     path,
-    host: request.headers.host,
-    isSecure: request.socket instanceof TLSSocket,
-    headers: forwardedHeaders(request, forwardHeaders),
-  } as const;
-  if (trace === undefined) return peer === undefined ? facts : { ...facts, peer };
-  return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
+    host,
+    isSecure,
+    headers,
+    ...(peer === undefined ? {} : { peer }),
+    ...(trace === undefined ? {} : { trace }),
+  };
+  socket[lastFacts] = facts;
+  return facts;
 }
 
 const letterP = 0x70;

@@ -4,7 +4,6 @@ import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import { clientHandshakeOf } from "../../sessions/session-record.ts";
 import type { Session } from "../../sessions/session.ts";
-import { SessionSlot } from "../../sessions/session-slot.ts";
 import type { Destination, RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import type { RestorableSession } from "../upstream/restored-link.ts";
@@ -39,17 +38,21 @@ export interface ToUpstream {
   bindingOf(session: Session): UpstreamBinding | undefined;
 }
 
+const startedOn = Symbol("upstream");
+
 /** A session stays on the upstream it started on. The link is kept once it no longer changes. */
-const startedOn = new SessionSlot<{ readonly binding: UpstreamBinding; readonly link: UpstreamLink | undefined }>();
+interface StartedSession extends Session {
+  [startedOn]?: { readonly binding: UpstreamBinding; readonly link: UpstreamLink | undefined };
+}
 
 /** Creates the handler that sends messages to the upstream: the last one of the pipeline. */
 export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   const { registry, observer, whenStored, tracing, target } = deps;
 
   function toUpstream(exchange: Exchange): Promise<Reply> {
-    const session = registry.forContext(exchange.session);
+    const session: StartedSession | undefined = registry.forContext(exchange.session);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
-    const started = session === undefined ? undefined : startedOn.get(session);
+    const started = session?.[startedOn];
     const { binding: current, isGuarded } = target();
     const binding = started?.binding ?? current;
     let link = started?.link;
@@ -57,7 +60,7 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
       const opened = binding.linkFor(exchange, session);
       link = opened.resolvedLink ?? opened;
       if (session !== undefined) {
-        startedOn.set(session, { binding, link: opened.resolvedLink });
+        session[startedOn] = { binding, link: opened.resolvedLink };
         if (exchange.message.method === "initialize") session.handshake = clientHandshakeOf(exchange.message);
       }
     }
@@ -124,7 +127,7 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
 
   function restore(restorable: RestorableSession): void {
     const { binding } = target();
-    const { session } = restorable;
+    const session: StartedSession = restorable.session;
     try {
       binding.restore(restorable);
     } catch (error) {
@@ -133,10 +136,10 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
       session.end(failure.message, "shutdown");
       throw failure;
     }
-    startedOn.set(session, { binding, link: undefined });
+    session[startedOn] = { binding, link: undefined };
   }
 
-  return { handle: toUpstream, restore, bindingOf: (session) => startedOn.get(session)?.binding };
+  return { handle: toUpstream, restore, bindingOf: (session: StartedSession) => session[startedOn]?.binding };
 }
 
 /**

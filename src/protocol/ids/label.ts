@@ -27,8 +27,10 @@ export type LabelDecoding =
 export interface Labeler {
   /** The next label. */
   label(session: string, subject: LabelSubject): string;
-  /** The next label, for a message of a session. Much faster than `label`, for use with every message. */
-  labelMessage(session: string, message: Pick<Message, "id" | "kind">): string;
+  /** What all labels of a session begin with. */
+  startOf(session: string): string;
+  /** The next label, for a message of the session with this start. Much faster than `label`, for every message. */
+  labelMessage(start: string, message: Pick<Message, "id" | "kind">): string;
 }
 
 /** The session part of labels where there is no session. */
@@ -46,25 +48,14 @@ export interface LabelerOptions {
 export function createLabeler({ node, redact = String }: LabelerOptions): Labeler {
   if (!isNode(node)) throw new RangeError(`node must be eight lower-case hex digits, not "${node}"`);
   let counter = 0;
-  /** What labels of a session begin with. */
-  const starts = new Map<string, string>();
-  const startOf = (session: string): string => {
-    let start = starts.get(session);
-    if (start === undefined) {
-      start = `${escapePart(session)}-${node}-`;
-      if (starts.size >= maxStarts) starts.clear();
-      starts.set(session, start);
-    }
-    return start;
-  };
   return {
     label(session, subject) {
       counter += 1;
       return encodeLabel({ session, node, subject, counter });
     },
-    labelMessage(session, { id, kind }) {
+    startOf: (session) => `${escapePart(session)}-${node}-`,
+    labelMessage(start, { id, kind }) {
       counter += 1;
-      const start = startOf(session);
       if (id === undefined) return `${start}${kind === "notification" ? "notif" : "raw"}-${counter}`;
       const subject = shortNumber.test(id.key) ? `n.${id.key.slice(2)}` : encodeSubject(boundedSubject(id.key, redact));
       return `${start}${subject}-${counter}`;
@@ -133,9 +124,6 @@ function decodeSubject(text: string): LabelSubject | undefined {
   if (text.startsWith("s.")) return { kind: "id", key: `s:${value}` };
   return text.startsWith("n.") && number.test(value) ? { kind: "id", key: `n:${value}` } : undefined;
 }
-
-/** Beginnings of labels that are kept. */
-const maxStarts = 1000;
 
 /** The key of an id that needs neither escaping nor redaction: it is too short for a card number and the like. */
 const shortNumber = /^n:\d{1,12}$/;

@@ -50,6 +50,12 @@ const defaultRetryMs = 1000;
 /** How long a server may keep the stream of a call open after its answer. */
 const lingerMs = 5000;
 
+/**
+ * All messages on their way. One list for all links: a thousand lists are in no cache.
+ * Needed by bench load: "1,000 open sessions against 10".
+ */
+const posts = new UnorderedList<PostRequest>();
+
 /** Creates a link to an upstream for one legacy session, or for the modern requests of one scope. */
 export function createHttpLink(endpoint: HttpEndpoint, era: Era, events: LinkEvents): UpstreamLink {
   return new HttpLink(endpoint, era, events);
@@ -63,7 +69,6 @@ class HttpLink implements UpstreamLink {
   readonly endpoint: HttpEndpoint;
   readonly events: LinkEvents;
   readonly state: HttpSessionState;
-  readonly posts = new UnorderedList<PostRequest>();
   readonly unaccepted = new UnacceptedCount();
   isClosed = false;
   #handshake: ReplayableRequest | undefined;
@@ -182,7 +187,8 @@ class HttpLink implements UpstreamLink {
     if (this.isClosed) return;
     this.isClosed = true;
     this.#stream?.close();
-    for (const post of this.posts.items.slice()) post.abort(new GatewayError("cancelled", reason));
+    for (const post of posts.items.filter(({ link }) => link === this))
+      post.abort(new GatewayError("cancelled", reason));
     if (this.state.session !== undefined && !isKept) await deleteSession(this.endpoint, this.state);
   }
 
@@ -285,7 +291,7 @@ class HttpLink implements UpstreamLink {
  */
 class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, ListItem {
   listIndex = -1;
-  readonly #link: HttpLink;
+  readonly link: HttpLink;
   readonly #exchange: Exchange;
   readonly #callback: ReplyCallback;
   /** Whether the link may send it again if it fails. */
@@ -300,7 +306,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   #stopTimer: (() => void) | undefined = undefined;
 
   constructor(link: HttpLink, exchange: Exchange, callback: ReplyCallback, mayRecover: boolean) {
-    this.#link = link;
+    this.link = link;
     this.#exchange = exchange;
     this.#callback = callback;
     this.#mayRecover = mayRecover;
@@ -310,12 +316,12 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   start(headers: Readonly<Record<string, string>>): void {
     this.#exchange.cancellation.follow(this);
     if (this.#isSettled) return;
-    const { endpoint, posts } = this.#link;
+    const { endpoint } = this.link;
     const { origin, path, dispatcher, limits, onStreamCount, setTimer, quickMs, bytes } = endpoint;
     const { message, principal } = this.#exchange;
     this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount, bytes?.hold(limitKeyOf(principal)));
     const isRequest = message.kind === "request";
-    if (!isRequest) this.#link.unaccepted.enter();
+    if (!isRequest) this.link.unaccepted.enter();
     posts.add(this);
     const post = { origin, path, method: "POST", headers, body: messageBytes(message) } as const;
     // A request has the timeout of its method.
@@ -327,9 +333,9 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   cancelled(reason: CancelReason): void {
     const wasSent = this.#reader !== undefined;
     this.abort(cancelledError(reason));
-    const isLegacyRequest = this.#link.state.era === "legacy" && this.#exchange.message.kind === "request";
+    const isLegacyRequest = this.link.state.era === "legacy" && this.#exchange.message.kind === "request";
     // A legacy upstream does not see a closed stream as a cancel; a cancel of the client's own was forwarded to it.
-    if (wasSent && isLegacyRequest && reason !== "cancelled") this.#link.sendCancelled(this.#exchange);
+    if (wasSent && isLegacyRequest && reason !== "cancelled") this.link.sendCancelled(this.#exchange);
   }
 
   abort(error: GatewayError): void {
@@ -340,7 +346,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
 
   onHeaders(status: number, headers: ResponseHeaders): void {
     if (status !== 200) return;
-    if (this.#exchange.message.method === "initialize") this.#link.state.session = sessionHeader(headers);
+    if (this.#exchange.message.method === "initialize") this.link.state.session = sessionHeader(headers);
     if (isEventStreamResponse(headers)) this.#exchange.reply?.open();
   }
 
@@ -367,7 +373,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   onError(error: GatewayError): void {
     this.#release();
     if (this.#isSettled) return;
-    const isWanted = !this.#exchange.cancellation.isCancelled && !this.#link.isClosed;
+    const isWanted = !this.#exchange.cancellation.isCancelled && !this.link.isClosed;
     if (this.#lastEventId !== undefined && isWanted) {
       this.#resume(0);
       return;
@@ -389,7 +395,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
 
   /** The answer has come as an event, but not the end of the stream, which could otherwise stay open for good. */
   #expectEnd(): void {
-    const { setTimer } = this.#link.endpoint;
+    const { setTimer } = this.link.endpoint;
     this.#stopTimer = setTimer(lingerMs, () =>
       this.#reader?.abort(new GatewayError("cancelled", "the response stream is no longer needed")),
     );
@@ -400,7 +406,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     this.#settle();
     // Later: the dispatcher first has to be done with the connection that broke.
     queueMicrotask(() => {
-      if (this.#mayRecover) settleCallback(this.#link.recover(this.#exchange, failure), this.#callback);
+      if (this.#mayRecover) settleCallback(this.link.recover(this.#exchange, failure), this.#callback);
       else this.#callback.reject(failure);
     });
   }
@@ -413,25 +419,25 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
 
   #release(): void {
     this.#stopTimer?.();
-    if (this.listIndex >= 0 && this.#exchange.message.kind !== "request") this.#link.unaccepted.leave();
-    this.#link.posts.delete(this);
+    if (this.listIndex >= 0 && this.#exchange.message.kind !== "request") this.link.unaccepted.leave();
+    posts.delete(this);
   }
 
   #readRevision(response: Message | undefined): void {
     const named = response === undefined ? undefined : memberString(response, "result.protocolVersion");
     const parsed = named === undefined ? undefined : parseRevision(named);
-    if (parsed?.ok === true) this.#link.state.revision = parsed.revision;
+    if (parsed?.ok === true) this.link.state.revision = parsed.revision;
   }
 
   /** Handles one event of the response stream: the response itself, or a message before it. */
   #receive(event: SseEvent): void | Promise<void> {
     if (event.kind === "empty") return undefined;
     const exchange = this.#exchange;
-    const { events, endpoint } = this.#link;
+    const { events, endpoint } = this.link;
     const message = readUpstreamMessage(event.data, exchange.revision, endpoint.limits);
     if (message === undefined) {
       const { reason, response } = describeInvalid(event.data, upstreamParsing(exchange.revision, endpoint.limits));
-      events.malformed(event.data, reason, exchange, this.#link.contextOf(event));
+      events.malformed(event.data, reason, exchange, this.link.contextOf(event));
       if (response !== undefined && isResponseTo(response.withId, exchange.message)) {
         this.reject(response.error);
         return undefined;
@@ -443,13 +449,13 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
       this.resolve({ message: withIdOf(exchange.message, message) });
       return undefined;
     }
-    return events.message(message, exchange, this.#link.contextOf(event));
+    return events.message(message, exchange, this.link.contextOf(event));
   }
 
   /** Handles a response that is not a stream. */
   #receiveBody(status: number, headers: ResponseHeaders, body: Buffer): void {
     const { message, revision } = this.#exchange;
-    const { state, endpoint, events } = this.#link;
+    const { state, endpoint, events } = this.link;
     if (status === 404 && this.#session !== undefined && state.era === "legacy") {
       this.reject(new SessionLostError(this.#session));
       return;
@@ -479,7 +485,7 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   /** Resumes a broken response stream after the last event received (MCP 2025-03-26 and later, Resumability). */
   #resume(emptyTries: number): void {
     const { cancellation, revision } = this.#exchange;
-    const { endpoint, state, isClosed } = this.#link;
+    const { endpoint, state, isClosed } = this.link;
     const isResumable = this.#lastEventId !== undefined && revisions[revision].resumption;
     const isOver = isClosed || cancellation.isCancelled || emptyTries >= maxEmptyResumes;
     if (!isResumable || isOver) {

@@ -5,7 +5,7 @@ import type { NotificationMessage, RequestMessage } from "../../../protocol/mess
 import type { CorrelationScope, Correlator } from "../../../sessions/pending/correlator.ts";
 import { type CorrelationEntry, oppositeDirection, type ScopeDescriptor } from "../../../sessions/pending/entry.ts";
 import type { SessionRegistry } from "../../../sessions/registry.ts";
-import { SessionSlot } from "../../../sessions/session-slot.ts";
+import type { Session } from "../../../sessions/session.ts";
 
 /** A scope with its route and caller. */
 interface CachedPlace {
@@ -26,7 +26,15 @@ export interface PendingGuard extends Guard {
   finished(entry: CorrelationEntry<Exchange>): void;
 }
 
-const scopes = new SessionSlot<CorrelationScope<Exchange>>();
+const scopeKey = Symbol("correlation scope");
+
+/**
+ * A session with its scope. A map of all sessions would be a table that is in no cache.
+ * Needed by bench load: "1,000 open sessions against 10".
+ */
+interface ScopedSession extends Session {
+  [scopeKey]?: CorrelationScope<Exchange>;
+}
 
 /**
  * Creates the guard that tracks every request until its outcome, in both directions: bounds, timeouts, cancellation and
@@ -57,14 +65,14 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   }
 
   function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
-    const session = registry.forContext(exchange.session);
+    const session: ScopedSession | undefined = registry.forContext(exchange.session);
     if (session === undefined) return undefined;
-    let scope = scopes.get(session);
+    let scope = session[scopeKey];
     if (scope === undefined) {
       const { route, principal, revision } = exchange;
       const realm = realmOf(route, principal.id);
       scope = correlator.scope({ kind: "session", revision, realm, owner: limitKeyOf(principal) });
-      scopes.set(session, scope);
+      session[scopeKey] = scope;
       session.onEnd(() => {
         scope?.end();
       });

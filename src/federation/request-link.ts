@@ -53,12 +53,10 @@ export class FederatedRequestLink implements UpstreamLink {
     this.#router = new Router(federation, {
       linkOf,
       catalogueOf: (member, exchange) => this.#catalogueOf(member, exchange),
-      began: (_exchange, { name }) => {
+      began: (_message, { name }) => {
         const running = this.#running.get(name) ?? this.#count(name);
         running.begin();
-        return () => {
-          running.end();
-        };
+        return running;
       },
       listed: (exchange, facts, entries) => {
         this.#listens.listed(exchange, facts, entries);

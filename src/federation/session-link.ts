@@ -3,7 +3,6 @@ import { noReply, type Reply } from "../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../core/reply.ts";
 import { GatewayError } from "../errors.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { spanOf } from "../protocol/json/outline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { idFrom, type Message, replaceIds, type RequestId, type RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
@@ -27,6 +26,7 @@ import { withAdvertisedUris, withOwnUris } from "./names/member-uris.ts";
 import { MemberSession } from "./member-session.ts";
 import { formatKeptMembers, keptKey, parseKeptMembers } from "./kept-members.ts";
 import { Router } from "./router.ts";
+import { type BusyMember, RunningCalls } from "./running-calls.ts";
 import { formatInitializeResult, type ServerFacts } from "./server-facts.ts";
 
 export interface SessionLinkDeps {
@@ -46,15 +46,11 @@ interface Question {
 }
 
 /** A member as this session has it. */
-interface SessionMember {
+interface SessionMember extends BusyMember {
   readonly options: MemberOptions;
   readonly session: MemberSession;
   readonly catalogue: Catalogue;
   facts: ServerFacts | undefined;
-  /** The number of running requests of the client. */
-  running: number;
-  /** Called when no request runs any more, once it has been replaced. */
-  onIdle: (() => void) | undefined;
 }
 
 /** How many subscriptions of a client are remembered. */
@@ -77,9 +73,7 @@ export class FederatedSessionLink implements UpstreamLink {
   /** Requests of members that wait for the client, by the id that the client knows. */
   readonly #questions = new Map<string, Question>();
   /** Requests of the client that run at a member. */
-  readonly #running = new Map<string, SessionMember>();
-  /** The progress tokens of those requests. */
-  readonly #progress = new Map<string, SessionMember>();
+  readonly #running = new RunningCalls<SessionMember>();
   #handshake: Exchange | undefined;
   #level: string | undefined;
   /** The resources that the client is subscribed to, by member and URI. */
@@ -106,20 +100,7 @@ export class FederatedSessionLink implements UpstreamLink {
         return session.link ?? untilCancelled(cancellation, session.ready());
       },
       catalogueOf: ({ name }) => this.#member(name).catalogue,
-      began: ({ message }, member) => {
-        const own = this.#member(member.name);
-        own.running++;
-        const key = message.id?.key ?? "";
-        const hasToken = spanOf(message.outline, "params._meta.progressToken") !== undefined;
-        const token = hasToken ? metadataOf(message).progressToken?.key : undefined;
-        this.#running.set(key, own);
-        if (token !== undefined) this.#progress.set(token, own);
-        return () => {
-          this.#running.delete(key);
-          if (token !== undefined) this.#progress.delete(token);
-          if (--own.running === 0) own.onIdle?.();
-        };
-      },
+      began: (message, member) => this.#running.begin(message, this.#member(member.name)),
       listed: (_exchange, facts, entries) => {
         this.#changes.listed(facts, entries);
       },
@@ -202,7 +183,7 @@ export class FederatedSessionLink implements UpstreamLink {
     }
     const { related } = metadataOf(message);
     if (related?.type === "cancel") {
-      const member = this.#running.get(related.id.key);
+      const member = this.#running.memberOf(related.id.key);
       return member === undefined ? noReply : this.#sendTo(member, exchange);
     }
     if (related?.type === "progress") {
@@ -453,9 +434,8 @@ export class FederatedSessionLink implements UpstreamLink {
       const cancelled = replaceIds(message, [{ name: "params.requestId", id: idFrom(known[0].slice(2)) }]);
       return this.#events.message(cancelled, related, context, member.name);
     }
-    // Progress tokens are easy to guess: a member must not report on a call of another.
     const reported = method === "notifications/progress" ? metadataOf(message).related?.id.key : undefined;
-    if (reported !== undefined && (this.#progress.get(reported) ?? own) !== own)
+    if (reported !== undefined && this.#running.isTokenOfAnother(reported, own))
       return this.#events.dropped?.("progress.unknown-token", message, context);
     const shown =
       method === "notifications/message" ? withLogger(message, member) : withAdvertisedTasks(message, member.name);

@@ -12,7 +12,7 @@ import type { ConfigInput } from "../../src/config/schema.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { handshake, messageOf, nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";
-import { openStream, post } from "../support/raw-http.ts";
+import { exchange, openStream, post } from "../support/raw-http.ts";
 import { startRestartable } from "../support/restartable-gateway.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -119,6 +119,22 @@ describe.each(signals)("a session of an HTTP+SSE client", (signal) => {
     expect(upstream.sessions).toEqual(["upstream-1"]);
     await using stranger = (await connect(gateway.origin, `${opened?.id}x`)).stream;
     expect(stranger.status).toBe(200);
+  });
+
+  it(`is refused after ${signal} where there is no room for it, and the gateway goes on`, async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await startRestartable({ upstream: { url: upstream.url }, limits: { sessions: 1 } });
+    const first = await connect(gateway.origin);
+    const opened = await first.ask(handshake("2024-11-05"));
+    await gateway.restart(signal);
+    const other = await openSession(gateway.url);
+    await using _listening = await other.listen();
+    const headers = { accept: "text/event-stream", "last-event-id": String(opened?.id) };
+    expect(await exchange(`${gateway.origin}/sse`, { headers })).toMatchObject({
+      status: 503,
+      headers: { "retry-after": expect.anything() },
+    });
+    expect(await other.post(ping)).toMatchObject({ status: 200 });
   });
 });
 

@@ -63,6 +63,7 @@ let gateway: GatewayContext;
 let router: HttpRouter;
 let overload: GatewayError | undefined;
 let received: string[] = [];
+let serveMcp: RouteHandler;
 
 const server = createServer((request, response) => router.handle(request, response));
 
@@ -81,10 +82,11 @@ beforeEach(() => {
   gateway = createTestContext();
   overload = undefined;
   received = [];
+  serveMcp = endpoint("mcp");
   router = createHttpRouter(
     gateway,
     {
-      streamableHttp: endpoint("mcp"),
+      streamableHttp: (...served) => serveMcp(...served),
       sseStream: endpoint("sse"),
       sseMessages: endpoint("messages"),
       extra: (path) => (path === "/admin" ? (_request, response) => void response.end("admin") : undefined),
@@ -118,6 +120,7 @@ function ask(method: string, path: string, headers: readonly string[] = []): Pro
     const sent = httpRequest({ port, method, path, headers: [...host, ...headers], agent: false }, (response) => {
       let text = "";
       response.setEncoding("utf8");
+      response.on("error", reject);
       response.on("data", (chunk: string) => (text += chunk));
       response.on("end", () => resolve({ status: response.statusCode, headers: response.headers, text }));
     });
@@ -181,6 +184,40 @@ describe("the HTTP router", () => {
     await expect.poll(() => received.map((text) => text.split(" ")[0])).toEqual(["enter", "leave"]);
     overload = new GatewayError("overloaded", "too many", { details: { retryAfter: 1 } });
     expect(await ask("POST", "/files/mcp")).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+  });
+
+  it.each<[what: string, handler: RouteHandler, status: number | undefined]>([
+    [
+      "throws",
+      () => {
+        throw new Error("a bug");
+      },
+      500,
+    ],
+    ["rejects", async () => Promise.reject(new GatewayError("overloaded", "no room")), 503],
+    [
+      "fails after it began to answer",
+      async (_request, response) => {
+        response.writeHead(200).write("{");
+        throw new Error("a bug");
+      },
+      undefined,
+    ],
+  ])("ends a request whose handler %s, and no other", async (_what, handler, status) => {
+    const slow = routeNamed("slow", {
+      authentication: {
+        authenticate: async () => ({ ok: true, principal: anonymous }),
+      } as unknown as RouteAuthentication,
+    });
+    router.use(tableOf({ routes: [routeNamed("files"), slow] }));
+    for (const path of ["/files/mcp", "/slow/mcp"]) {
+      serveMcp = handler;
+      const answered = ask("POST", path);
+      if (status === undefined) await expect(answered).rejects.toThrow(/aborted|socket hang up/u);
+      else expect(await answered).toMatchObject({ status });
+      serveMcp = endpoint("mcp");
+      expect(await ask("POST", path)).toMatchObject({ status: 200 });
+    }
   });
 
   it("serves a draining route to clients that have a session, and begins nothing new on it", async () => {

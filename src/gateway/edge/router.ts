@@ -157,7 +157,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
         return;
       }
     }
-    void serve(request, response, route, { ...entry, principal, authentication, address });
+    run(gateway, serve, request, response, route, { ...entry, principal, authentication, address });
   }
 
   /** Counts a body until it has been received; an error where too many are. */
@@ -243,9 +243,37 @@ function servePeer(
     if (isLate) sayLeaving(response);
     const work = request.method === "GET" ? undefined : beginWork(gateway, response, route.name, !isLate);
     const { principal, address } = forwarded;
-    void serve(request, response, route, { work, isLate, principal, authentication, address, forwarded });
+    run(gateway, serve, request, response, route, {
+      work,
+      isLate,
+      principal,
+      authentication,
+      address,
+      forwarded,
+    });
   } catch (error) {
     refuseRequest(gateway, route.name, response, GatewayError.from(error));
+  }
+}
+
+/** Serves a request at its endpoint. Whatever fails there ends this request, never the process. */
+function run(
+  gateway: GatewayContext,
+  serve: RouteHandler,
+  request: IncomingMessage,
+  response: ServerResponse,
+  route: Route,
+  caller: HttpCaller,
+): void {
+  const fail = (error: unknown): void => {
+    if (response.headersSent) response.destroy();
+    refuseRequest(gateway, route.name, response, GatewayError.from(error));
+  };
+  try {
+    const served = serve(request, response, route, caller);
+    if (isPromise(served)) served.catch(fail);
+  } catch (error) {
+    fail(error);
   }
 }
 

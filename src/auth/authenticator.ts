@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 
 import { anonymous, type Principal } from "../core/exchange.ts";
+import type { GatewayError } from "../errors.ts";
 import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 
 /** What a caller sent to authenticate itself. */
@@ -14,6 +15,11 @@ export interface Credentials {
    * them; without either, every token is refused.
    */
   readonly audience?: readonly string[] | undefined;
+  /**
+   * Called before something is awaited for these credentials, such as the keys of an issuer. With an error, too many callers
+   * wait already, and the authenticator rejects with it. Absent where nothing bounds them.
+   */
+  mayWait?(): GatewayError | undefined;
 }
 
 /** Why authentication failed, with the error codes of RFC 6750 section 3.1. */
@@ -33,7 +39,10 @@ export type Authentication =
   | { readonly ok: true; readonly principal: Principal }
   | { readonly ok: false; readonly failure: AuthenticationFailure };
 
-/** Authenticates callers, of the gateway and of the server kit. Returns no promise for credentials verified before. */
+/**
+ * Authenticates callers, of the gateway and of the server kit. Returns no promise for credentials verified before. Rejects
+ * only if too many callers wait.
+ */
 export interface Authenticator {
   authenticate(credentials: Credentials): Authentication | Promise<Authentication>;
   close?(): void | Promise<void>;

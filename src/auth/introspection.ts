@@ -70,9 +70,11 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       const known = cache.get(digest);
       if (known !== undefined) return checkToken(known, options, credentials);
       let answer = verifying.get(digest);
+      if (answer === undefined && verifying.size >= options.maxOpen)
+        return authenticationFailure("unavailable", "too many tokens are being checked");
+      const overload = credentials.mayWait?.();
+      if (overload !== undefined) return Promise.reject(overload);
       if (answer === undefined) {
-        if (verifying.size >= options.maxOpen)
-          return authenticationFailure("unavailable", "too many tokens are being checked");
         answer = verify(bearer.token, digest);
         verifying.set(digest, answer);
       }

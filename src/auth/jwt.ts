@@ -73,6 +73,8 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
       if (bearer.kind === "malformed") return malformedCredentials;
       const { token } = bearer;
       if (issuerOf(token) !== issuer) return foreign;
+      const overload = credentials.mayWait?.();
+      if (overload !== undefined) return Promise.reject(overload);
       let verification = verifying.get(digest);
       if (verification === undefined) {
         verification = verify(token, digest);

@@ -21,10 +21,11 @@ import type { AdminPaths, Readiness } from "./admin/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
 import type { HttpListener } from "./edge/listener.ts";
-import { createRouteAuthentications } from "./edge/route-authentication.ts";
+import { createRouteAuthentications, type RouteAuthentications } from "./edge/route-authentication.ts";
 import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
+import { createAuthenticationWaits } from "./edge/waiting.ts";
 import { createWellKnown } from "./edge/well-known.ts";
 import { untried } from "./upstream/http-upstream.ts";
 import { createHolds } from "./wiring/holds.ts";
@@ -33,6 +34,7 @@ import {
   createConcurrency,
   createConcurrencyGuard,
   createMessageCounters,
+  type ConcurrencyLimits,
 } from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
@@ -174,10 +176,11 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   });
   const stepsOf = (own: readonly MessageInterceptor[]) => services.composeInterceptors([...own, ...holds.interceptors]);
   const concurrency = concurrencyLimitsOf(config);
-  const authentications = createRouteAuthentications(services.identity);
-  const sse = createHttpSseHandlers(context, () => publicPathOf(running));
+  const counters = createMessageCounters(concurrency);
+  const authentications = openAuthentications(services, concurrency, () => running);
+  const sse = createHttpSseHandlers(context, counters, () => publicPathOf(running));
   const table = openRouteTable(services, options, () => running, {
-    concurrencyGuard: createConcurrencyGuard(createMessageCounters(concurrency)),
+    concurrencyGuard: createConcurrencyGuard(counters),
     recordings: () => admin.recordingsServer(),
     onGone: (route) => {
       router.use(routingTable());
@@ -193,7 +196,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const router = createHttpRouter(
     context,
     {
-      streamableHttp: createStreamableHttpHandler(context),
+      streamableHttp: createStreamableHttpHandler(context, counters),
       sseStream: sse.stream,
       sseMessages: sse.messages,
       extra: options.adminOnSamePort === true ? adminPathsOn(admin, worker) : () => undefined,
@@ -204,16 +207,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   );
 
   function routingTable(): RoutingTable {
-    const authenticated = (route: TableRoute) => ({ ...route, authentication: authentications.of(route.name) });
-    const routes = table.routes.map(authenticated);
-    return {
-      access: accessRulesOf(running),
-      corsOrigins: running.cors.origins,
-      trustedProxies: running.listen.trustedProxies,
-      routes,
-      draining: table.draining.map(authenticated),
-      wellKnown: createWellKnown(routes, publicPathOf(running), (issuer) => authentications.issuerDocument(issuer)),
-    };
+    return routingTableOf(running, table, authentications);
   }
 
   /** Everything that can fail comes first; the rest is synchronous, between two messages. */
@@ -287,6 +281,27 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** What the router needs to know of a configuration. */
+function routingTableOf(running: Config, table: RouteTable, authentications: RouteAuthentications): RoutingTable {
+  const authenticated = (route: TableRoute) => ({ ...route, authentication: authentications.of(route.name) });
+  const routes = table.routes.map(authenticated);
+  return {
+    access: accessRulesOf(running),
+    corsOrigins: running.cors.origins,
+    trustedProxies: running.listen.trustedProxies,
+    routes,
+    draining: table.draining.map(authenticated),
+    wellKnown: createWellKnown(routes, publicPathOf(running), (issuer, request) =>
+      authentications.issuerDocument(issuer, request),
+    ),
+  };
+}
+
+function openAuthentications({ identity }: Services, limits: ConcurrencyLimits, running: () => Config) {
+  const waits = createAuthenticationWaits(limits, () => running().listen.trustedProxies);
+  return createRouteAuthentications({ ...identity, waits });
 }
 
 function openRouteTable(

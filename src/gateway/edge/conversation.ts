@@ -17,6 +17,7 @@ import {
   type Message,
   type MethodMessage,
   parseFailureResponse,
+  type ParseLimits,
   type ParseOutcome,
   type RequestId,
   type RequestMessage,
@@ -80,6 +81,8 @@ export interface ClientConnection {
   cancel?(request: RequestId): void;
   /** Acknowledges a message that has no reply. */
   acknowledge(): void;
+  /** Counts a message while something is awaited that comes before the guards; rejects if too many wait. */
+  whileWaiting?<Found>(message: Message, find: () => Promise<Found>): Promise<Found>;
   /** Forwards a request to another gateway if that one has to serve it; true if it did. Absent without other gateways. */
   handOver?(message: Message): Promise<boolean> | undefined;
   /** Forwards requests that arrive during shutdown to a gateway that stays up; true if there is one. Absent without any. */
@@ -137,6 +140,11 @@ function serveHere(
   return undefined;
 }
 
+/** Whether a body has requests; false also where it cannot be read. */
+export function hasRequestsIn(bytes: Buffer, limits: ParseLimits): boolean {
+  return hasRequests(parse(bytes, { revision: revisionWithoutHeader, mode: "observe", limits }));
+}
+
 function hasRequests(outcome: ParseOutcome): boolean {
   if (!outcome.ok) return false;
   if (outcome.form === "single") return outcome.message.kind === "request";
@@ -181,9 +189,9 @@ function receiveModern(
   const checked = checkModernMessage({ message, header }, client, tools, (revision) =>
     exchangeOf(gateway, client, message, revision, undefined, withoutStream),
   );
-  return isPromise(checked)
-    ? orReject(gateway, client, message, checked, (late) => runModern(gateway, client, message, late))
-    : runModern(gateway, client, message, checked);
+  if (!isPromise(checked)) return runModern(gateway, client, message, checked);
+  const counted = client.whileWaiting?.(message, () => checked) ?? checked;
+  return orReject(gateway, client, message, counted, (late) => runModern(gateway, client, message, late));
 }
 
 function runModern(

@@ -10,15 +10,17 @@ import { sessionIdOf } from "../../transports/legacy-sse/client.ts";
 import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
 import type { Channel } from "../../transports/transport.ts";
 import type { ClusterMember, GatewayContext } from "../context.ts";
-import { createConcurrency } from "../route/guards/limits.ts";
+import { createConcurrency, type MessageCounters } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
 import { serveChannel } from "./channel-client.ts";
+import { hasRequestsIn } from "./conversation.ts";
 import { type HandedRequest, handTo } from "./hand-over.ts";
 import { httpFactsOfPost, refuseRequest, transportOf } from "./http-reply.ts";
 import { foreignBody, isBodyOf, type RemotePeer } from "./peer-requests.ts";
 import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
 import { peerGone, peerWithServer, reachable } from "./session-peer.ts";
+import { whileCounted } from "./waiting.ts";
 
 /** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */
 export interface HttpSseHandlers {
@@ -41,7 +43,11 @@ interface Presented {
 }
 
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
-export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
+export function createHttpSseHandlers(
+  gateway: GatewayContext,
+  counters: MessageCounters,
+  publicPath: () => string,
+): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const callers = new WeakMap<IncomingMessage, HttpCaller>();
   const restored = new WeakMap<IncomingMessage, RestoredSession>();
@@ -131,19 +137,19 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
   return {
     stream: async (request, response, route, caller) => {
       callers.set(request, caller);
-      if (await handedOver(gateway, { request, response, route, caller }, peerForStream)) return;
+      if (await handedOver(gateway, counters, { request, response, route, caller }, peerForStream)) return;
       const sealedId = request.headers["last-event-id"];
-      const session =
-        typeof sealedId === "string"
-          ? await gateway.registry.restore(sealedId, route.name, caller.principal)
-          : undefined;
-      // A session that is open here already has its own connection.
-      if (session?.isNew === true) restored.set(request, session);
+      if (typeof sealedId === "string") {
+        const find = async () => gateway.registry.restore(sealedId, route.name, caller.principal);
+        const session = await whileCounted(counters, limitKeyOf(caller.principal), () => true, find);
+        // A session that is open here already has its own connection.
+        if (session?.isNew === true) restored.set(request, session);
+      }
       serverOf(route).stream(request, response);
     },
     messages: async (request, response, route, caller) => {
       callers.set(request, caller);
-      if (await handedOver(gateway, { request, response, route, caller }, peerForMessage)) return;
+      if (await handedOver(gateway, counters, { request, response, route, caller }, peerForMessage)) return;
       await serverOf(route).messages(request, response);
     },
     forget: async (route, reason) => {
@@ -169,16 +175,28 @@ const peerForMessage: PeerOf = (cluster, { request }) =>
   reachable(cluster, sessionIdOf(request.url ?? "")?.slice(0, cluster.node.length));
 
 /** Hands a request to another gateway if that has to serve it. */
-async function handedOver(gateway: GatewayContext, handed: SseRequest, peerOf: PeerOf): Promise<boolean> {
+async function handedOver(
+  gateway: GatewayContext,
+  counters: MessageCounters,
+  handed: SseRequest,
+  peerOf: PeerOf,
+): Promise<boolean> {
   const { request, response, route, caller } = handed;
   const { cluster } = gateway;
   if (cluster === undefined || caller.forwarded !== undefined) return false;
-  const held = gateway.bytes.hold(limitKeyOf(caller.principal));
+  const key = limitKeyOf(caller.principal);
+  const limits = gateway.limits.parse;
+  const held = gateway.bytes.hold(key);
   try {
-    const peer = await peerOf(cluster, handed);
+    // What a POST holds is not known yet; until it is, it is counted by the router, too.
+    const isStream = request.method !== "POST";
+    const find = async (): Promise<RemotePeer | undefined> => peerOf(cluster, handed);
+    const peer = await whileCounted(counters, key, () => isStream, find);
     if (peer === undefined) return false;
-    const body = request.method === "POST" ? await readBody(request, gateway.limits.parse.maxBytes, held) : undefined;
-    if ((await handTo(gateway, cluster, peer, { ...handed, body })) !== "answered") throw peerGone();
+    const body = isStream ? undefined : await readBody(request, limits.maxBytes, held);
+    const isRequest = (): boolean => body === undefined || hasRequestsIn(body, limits);
+    const handing = () => handTo(gateway, cluster, peer, { ...handed, body });
+    if ((await whileCounted(counters, key, isRequest, handing)) !== "answered") throw peerGone();
   } catch (error) {
     refuseRequest(gateway, route.name, response, error instanceof GatewayError ? error : peerGone());
   } finally {

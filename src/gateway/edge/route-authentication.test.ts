@@ -22,6 +22,7 @@ function doorWith(authenticator: Authenticator | undefined, changes: Partial<Rou
     endpoints: ["/files/mcp", "/files/sse"],
     publicUrl: undefined,
     isLoopback: true,
+    waits: { begin: () => () => {} },
     onFailure: () => {},
     ...changes,
   });

@@ -28,6 +28,7 @@ import { isPromise } from "../../lib/is-promise.ts";
 import { longestTimer } from "../../lib/timeout.ts";
 import { type AuthenticatorDeps, type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 import type { ForwardedCaller } from "./peer-requests.ts";
+import type { AuthenticationWaits } from "./waiting.ts";
 
 /** The sender of an HTTP request. */
 export interface HttpCaller {
@@ -76,6 +77,8 @@ export interface RouteAuthenticationOptions {
   readonly publicUrl: string | undefined;
   /** Whether only this machine can connect; then the loopback names are valid audiences. */
   readonly isLoopback: boolean;
+  /** Bounds the requests whose credentials take time to verify. */
+  readonly waits: AuthenticationWaits;
   /** Called with each failed authentication, for the log. */
   readonly onFailure: (failure: AuthenticationFailure) => void;
 }
@@ -168,19 +171,24 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     return { ok: false, error: new GatewayError(code, description), challenge: said };
   }
 
-  const sources: CredentialSources = { certificateOf, audienceOf };
+  const sources: CredentialSources = { certificateOf, audienceOf, waits: options.waits };
   return {
     issuers,
     credentialHeaders,
     challenge,
     authenticate: (request) => {
       if (authenticator === undefined) return anonymousOutcome;
-      const answer = authenticator.authenticate(new RequestCredentials(request, sources));
+      const credentials = new RequestCredentials(request, sources);
+      const answer = authenticator.authenticate(credentials);
       if (!isPromise(answer)) return checkScopes(request, answer);
-      return answer.then(
-        (known) => checkScopes(request, known),
-        (error: unknown) => ({ ok: false, error: GatewayError.from(error), challenge: undefined }),
-      );
+      return answer
+        .finally(() => {
+          credentials.endWait();
+        })
+        .then(
+          (known) => checkScopes(request, known),
+          (error: unknown) => ({ ok: false, error: GatewayError.from(error), challenge: undefined }),
+        );
     },
     metadata: (request, path) => {
       const resource = issuers.length === 0 ? undefined : resourceOf(request, path);
@@ -199,6 +207,7 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
 interface CredentialSources {
   certificateOf(request: IncomingMessage): Uint8Array | undefined;
   audienceOf(request: IncomingMessage): readonly string[] | undefined;
+  readonly waits: AuthenticationWaits;
 }
 
 /** The credentials of a request. A class, because an object literal with getters costs more to create than to use. */
@@ -206,6 +215,7 @@ class RequestCredentials implements Credentials {
   readonly header: Credentials["header"];
   readonly #request: IncomingMessage;
   readonly #sources: CredentialSources;
+  #endWait: (() => void) | undefined;
 
   constructor(request: IncomingMessage, sources: CredentialSources) {
     const { headers } = request;
@@ -224,6 +234,19 @@ class RequestCredentials implements Credentials {
   get audience(): readonly string[] | undefined {
     return this.#sources.audienceOf(this.#request);
   }
+
+  /** Counts the request once, however many authenticators have to wait. */
+  mayWait(): GatewayError | undefined {
+    if (this.#endWait !== undefined) return undefined;
+    const begun = this.#sources.waits.begin(this.#request);
+    if (begun instanceof GatewayError) return begun;
+    this.#endWait = begun;
+    return undefined;
+  }
+
+  endWait(): void {
+    this.#endWait?.();
+  }
 }
 
 /** The endpoint of a request: `/messages` belongs to the endpoint `/sse`. */
@@ -239,7 +262,7 @@ export interface RouteAuthentications {
   /** The authentication of a route, draining ones included. */
   of(route: string): RouteAuthentication;
   /** The metadata that a configured issuer publishes. */
-  issuerDocument(issuer: string): Promise<Readonly<Record<string, unknown>> | undefined>;
+  issuerDocument(issuer: string, request: IncomingMessage): Promise<Readonly<Record<string, unknown>> | undefined>;
   forget(route: string): void;
 }
 
@@ -251,8 +274,13 @@ export function createIssuerClient(setTimer: SetTimer): HttpClient {
   return createHttpClient({ timeoutMs: askMs, maxBytes: askBytes, setTimer });
 }
 
+/** What the authentication of all routes needs. */
+export interface RouteAuthenticationsDeps extends AuthenticatorDeps {
+  readonly waits: AuthenticationWaits;
+}
+
 /** Creates an empty set; the first configuration is applied like every later one. */
-export function createRouteAuthentications(deps: AuthenticatorDeps): RouteAuthentications {
+export function createRouteAuthentications(deps: RouteAuthenticationsDeps): RouteAuthentications {
   let opened: readonly OpenAuthenticator[] = [];
   let byRoute = new Map<string, RouteAuthentication>();
 
@@ -272,9 +300,16 @@ export function createRouteAuthentications(deps: AuthenticatorDeps): RouteAuthen
       if (found === undefined) throw new RangeError(`unknown route ${route}`);
       return found;
     },
-    issuerDocument: async (url) => {
+    issuerDocument: async (url, request) => {
       const found = opened.find(({ issuer }) => issuer?.url === url)?.issuer;
-      return (await found?.metadata())?.document;
+      if (found === undefined) return undefined;
+      // Anybody may ask, and the issuer may be slow.
+      const endWait = deps.waits.begin(request);
+      if (endWait instanceof GatewayError) throw endWait;
+      return found
+        .metadata()
+        .then(({ document }) => document)
+        .finally(endWait);
     },
     forget: (route) => {
       byRoute.delete(route);
@@ -286,7 +321,7 @@ function routeAuthenticationOf(
   { name, auth, prefixes }: RouteConfig,
   { listen }: Config,
   opened: readonly OpenAuthenticator[],
-  { log }: AuthenticatorDeps,
+  { log, waits }: RouteAuthenticationsDeps,
 ): RouteAuthentication {
   const used = auth.use.flatMap((wanted) => opened.filter((each) => each.name === wanted));
   return createRouteAuthentication({
@@ -307,6 +342,7 @@ function routeAuthenticationOf(
     endpoints: prefixes.flatMap((prefix) => [`${prefix}/mcp`, `${prefix}/sse`]),
     publicUrl: listen.publicUrl?.replace(/\/$/u, ""),
     isLoopback: listen.unixSocket === undefined && isLoopback(listen.host),
+    waits,
     onFailure: ({ error, description, cause }) => {
       const level = error === "unavailable" ? "warn" : error === "missing" ? "debug" : "info";
       const reason = cause instanceof Error ? cause.message : undefined;

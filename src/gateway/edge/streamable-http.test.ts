@@ -7,6 +7,7 @@ import { createTestContext } from "../../../test/support/gateway-context.ts";
 import { anonymous, type Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
+import { createMessageCounters } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
 import type { HttpCaller } from "./route-authentication.ts";
 import { createStreamableHttpHandler } from "./streamable-http.ts";
@@ -46,7 +47,7 @@ const route = {
 } as unknown as Route;
 
 const caller = { principal: anonymous, address: "127.0.0.1", isLate: false } as unknown as HttpCaller;
-const serve = createStreamableHttpHandler(createTestContext());
+const serve = createStreamableHttpHandler(createTestContext(), createMessageCounters({ total: 10, perPrincipal: 10 }));
 const server = createServer((request, response) => {
   void serve(request, response, route, caller);
 });

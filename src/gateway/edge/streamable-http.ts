@@ -14,9 +14,17 @@ import type { Session } from "../../sessions/session.ts";
 import { readBodyWithCallbacks } from "../../transports/http/request-body.ts";
 import type { SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { ClusterMember, GatewayContext } from "../context.ts";
+import type { MessageCounters } from "../route/guards/limits.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
-import { type BatchReply, type ClientConnection, type ClientReply, receive, revisionProblem } from "./conversation.ts";
+import {
+  type BatchReply,
+  type ClientConnection,
+  type ClientReply,
+  hasRequestsIn,
+  receive,
+  revisionProblem,
+} from "./conversation.ts";
 import { openStream } from "./get-stream.ts";
 import { deliverAnswer, type HandedRequest, type HandOverOutcome, handTo, handToStaying } from "./hand-over.ts";
 import {
@@ -41,11 +49,12 @@ import {
   type SessionRequest,
   type SessionUse,
 } from "./session-peer.ts";
+import { whileCounted } from "./waiting.ts";
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
-export function createStreamableHttpHandler(gateway: GatewayContext): RouteHandler {
+export function createStreamableHttpHandler(gateway: GatewayContext, counters: MessageCounters): RouteHandler {
   return function serve(request, response, route, caller): void {
-    const http = new HttpRequestContext(gateway, request, response, route, caller);
+    const http = new HttpRequestContext(gateway, counters, request, response, route, caller);
     const verb = classifyVerb(request.method ?? "", route.serving);
     try {
       if (!verb.ok) {
@@ -133,20 +142,25 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   readonly response: ServerResponse;
   readonly route: Route;
   readonly #gateway: GatewayContext;
+  readonly #counters: MessageCounters;
   readonly #caller: HttpCaller;
   #session: Session | undefined;
   #isHandshake = false;
   /** Kept for a peer, where there are some. */
   #body: Buffer | undefined;
+  /** Whether it waits for something that comes before the guards. */
+  #isCounted = false;
 
   constructor(
     gateway: GatewayContext,
+    counters: MessageCounters,
     request: IncomingMessage,
     response: ServerResponse,
     route: Route,
     caller: HttpCaller,
   ) {
     this.#gateway = gateway;
+    this.#counters = counters;
     this.request = request;
     this.response = response;
     this.route = route;
@@ -201,11 +215,31 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     const peer = peerWithServer(cluster, this.route, this.principal, era);
     if (peer === undefined) return this.#locateSession(use, body);
     this.#body = body;
-    return this.#handTo(cluster, peer).then(async (outcome) => {
-      if (outcome === "answered") return false;
-      if ((await peer) !== undefined) throw peerGone();
+    const owner = Promise.resolve(peer);
+    // Not awaited where too many wait.
+    owner.catch(() => {});
+    return this.#counted(body, async () => {
+      if ((await this.#handTo(cluster, owner)) === "answered") return false;
+      if ((await owner) !== undefined) throw peerGone();
       return this.#locateSession(use, body);
     });
+  }
+
+  /** Counts the request while it waits for something that comes before the guards; once, whatever it waits for next. */
+  #counted<Found>(body: Buffer | undefined, find: () => Promise<Found>): Promise<Found> {
+    if (this.#isCounted) return find();
+    const isRequest = (): boolean => body === undefined || hasRequestsIn(body, this.#gateway.limits.parse);
+    return whileCounted(this.#counters, limitKeyOf(this.principal), isRequest, async () => {
+      this.#isCounted = true;
+      return find().finally(() => {
+        this.#isCounted = false;
+      });
+    });
+  }
+
+  whileWaiting<Found>(message: Message, find: () => Promise<Found>): Promise<Found> {
+    const isRequest = message.kind === "request";
+    return whileCounted(this.#counters, limitKeyOf(this.principal), () => isRequest, find);
   }
 
   #locateSession(use: SessionUse, body: Buffer | undefined): true | Promise<boolean> {
@@ -218,8 +252,10 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     if (this.#session !== undefined && (use === "message" || !hasPeers)) return this.#keep(body);
     // An answer belongs to a request that this process sent.
     if (forwarded?.isAnswer === true) return true;
-    if (hasPeers) return this.#locateAmongPeers(cluster, use, id, body);
-    return cluster === undefined ? this.#restore(id) : this.#restoreHandedOver(cluster, id, body);
+    return this.#counted(body, async () => {
+      if (hasPeers) return this.#locateAmongPeers(cluster, use, id, body);
+      return cluster === undefined ? this.#restore(id) : this.#restoreHandedOver(cluster, id, body);
+    });
   }
 
   /** Whether this worker, which the request has reached, runs the server for all sessions of all workers. */
@@ -309,7 +345,11 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     const { cluster } = this.#gateway;
     if (cluster === undefined || this.#caller.forwarded !== undefined) return undefined;
     const peer = peerHolding(this.#gateway, cluster, this.route, this.principal, message);
-    return peer === undefined ? undefined : this.#handTo(cluster, peer).then((outcome) => outcome === "answered");
+    if (peer === undefined) return undefined;
+    const holder = Promise.resolve(peer);
+    // Not awaited where too many wait.
+    holder.catch(() => {});
+    return this.whileWaiting(message, async () => (await this.#handTo(cluster, holder)) === "answered");
   }
 
   handOverLate(): Promise<boolean> | undefined {
@@ -318,7 +358,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     if (cluster === undefined || cluster.serverOwner !== undefined || this.#caller.forwarded !== undefined)
       return undefined;
     const isHeld = this.route.upstream().holdsSessions();
-    return handToStaying(this.#gateway, cluster, this.#handed, isHeld ? this.#session?.id : undefined);
+    const session = isHeld ? this.#session?.id : undefined;
+    return this.#counted(this.#body, () => handToStaying(this.#gateway, cluster, this.#handed, session));
   }
 
   get #handed(): HandedRequest {
@@ -349,7 +390,14 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       this.acknowledge();
     };
     if (cluster === undefined || forwarded !== undefined) finish(false);
-    else void deliverAnswer(this.#gateway, cluster, this.#handed).then(finish);
+    else {
+      this.#counted(this.#body, () => deliverAnswer(this.#gateway, cluster, this.#handed)).then(
+        finish,
+        (error: unknown) => {
+          this.failed(error);
+        },
+      );
+    }
   }
 
   get mayInitialize(): boolean {

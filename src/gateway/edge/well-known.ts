@@ -19,7 +19,7 @@ type Document = Readonly<Record<string, unknown>>;
 export function createWellKnown(
   routes: readonly DescribedRoute[],
   publicPath: string,
-  issuerDocument: (issuer: string) => Promise<Document | undefined>,
+  issuerDocument: (issuer: string, request: IncomingMessage) => Promise<Document | undefined>,
 ): ReadonlyMap<string, RequestListener> {
   const listeners = new Map<string, RequestListener>();
   const described = routes.filter(({ authentication }) => authentication.issuers.length > 0);
@@ -39,14 +39,15 @@ export function createWellKnown(
   const [issuer] = main?.authentication.issuers ?? [];
   if (issuer !== undefined) {
     listeners.set("/.well-known/oauth-authorization-server", (request, response) => {
-      issuerDocument(issuer).then(
+      issuerDocument(issuer, request).then(
         (document) => {
           answer(request, response, document);
         },
         (error: unknown) => {
-          write(response, GatewayError.from(error).facts.http ?? 502, {
-            error: "cannot reach the issuer",
-          });
+          const { code, facts } = GatewayError.from(error);
+          const isOverload = code === "rate_limited" || code === "overloaded";
+          if (isOverload) response.setHeader("retry-after", "1");
+          write(response, facts.http ?? 502, { error: isOverload ? "too many requests" : "cannot reach the issuer" });
         },
       );
     });

@@ -113,10 +113,35 @@ describe("a token that is introspected", () => {
     ["for later", { nbf: 9_999_999_999 }],
     ["to nobody", { sub: undefined }],
     ["to the holder of a key", { cnf: { jkt: "x" } }],
+    ["for a time that is over", { exp: -1 }],
+    ["for a time in text that is over", { exp: "1" }],
+    ["for a time in text", { exp: "9999999999" }],
+    ["for a time that never ends", { exp: Number.POSITIVE_INFINITY }],
+    ["for no time", { exp: null }],
+    ["for times", { exp: [9_999_999_999] }],
+    ["for later, in text", { nbf: "9999999999" }],
+    ["for never", { nbf: Number.POSITIVE_INFINITY }],
+    ["from no time", { nbf: null }],
+    ["to refresh others", { token_type: "refresh_token" }],
+    ["to refresh others (Hydra)", { token_type: "Bearer", token_use: "refresh_token" }],
+    ["to refresh others (Keycloak)", { typ: "Refresh" }],
+    ["to sign in with", { token_use: "id" }],
+    ["to sign out with", { typ: "logout+jwt", events: {} }],
+    ["for what nobody knows", { token_type: 1 }],
   ])("is refused when it was issued %s", async (_what, claims) => {
     const { show, state } = setUp();
     state.answer = () => ({ json: { active: true, sub: "alice", aud: place, ...claims } });
     expect(await show("opaque")).toMatchObject({ ok: false, failure: { error: "invalid_token" } });
+  });
+
+  it.each([
+    { token_type: "Bearer" },
+    { token_type: "access_token", token_use: "access" },
+    { typ: "Bearer", exp: 9_999_999_999.5, nbf: 0.5 },
+  ])("is taken with the claims of an access token: %j", async (claims) => {
+    const { show, state } = setUp();
+    state.answer = () => ({ json: { active: true, sub: "alice", aud: place, ...claims } });
+    expect(await show("opaque")).toMatchObject({ ok: true });
   });
 
   it("may belong to a client and no person, who are never taken for each other", async () => {

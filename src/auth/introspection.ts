@@ -14,7 +14,7 @@ import type { ClientAuthentication } from "./token-source.ts";
 import { asObject } from "../lib/is-object.ts";
 import type { HttpClient } from "./http-client.ts";
 import { createTtlCache } from "../lib/ttl-cache.ts";
-import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
+import { checkToken, isOtherKind, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface IntrospectionOptions extends TokenRules {
   readonly endpoint: () => Promise<string>;
@@ -105,15 +105,23 @@ async function introspect(
   return { held: isActive(claims, options) ? heldBy(claims) : undefined, maxAgeMs };
 
   function heldBy(facts: Readonly<Record<string, unknown>>): VerifiedToken | undefined {
-    const { exp } = facts;
-    const expiresAt = typeof exp === "number" ? exp * 1000 + clockSkewMs : undefined;
-    return expiresAt !== undefined && expiresAt <= clock.wall() ? undefined : tokenPrincipal(facts, options, expiresAt);
+    const exp = readDate(facts["exp"]);
+    const expiresAt = exp === undefined ? undefined : exp * 1000 + clockSkewMs;
+    const isAlive = expiresAt === undefined || expiresAt > clock.wall();
+    return isAlive ? tokenPrincipal(facts, options, expiresAt) : undefined;
   }
 }
 
-/** Whether the token is active, from the expected issuer and already valid. */
+/** Whether the token is an active access token from the expected issuer and already valid. */
 function isActive(claims: Readonly<Record<string, unknown>>, options: IntrospectionOptions): boolean {
-  const { active, iss, nbf } = claims;
-  if (active !== true || (iss !== undefined && iss !== options.issuer)) return false;
-  return typeof nbf !== "number" || nbf * 1000 <= options.clock.wall() + options.clockSkewMs;
+  const { active, iss } = claims;
+  if (active !== true || (iss !== undefined && iss !== options.issuer) || isOtherKind(claims)) return false;
+  const nbf = readDate(claims["nbf"]) ?? Number.NEGATIVE_INFINITY;
+  return nbf * 1000 <= options.clock.wall() + options.clockSkewMs;
+}
+
+/** A time in seconds (RFC 7662 section 2.2); NaN, which no time is before or after, where it has another form. */
+function readDate(claim: unknown): number | undefined {
+  if (claim === undefined) return undefined;
+  return typeof claim === "number" && Number.isFinite(claim * 1000) ? claim : Number.NaN;
 }

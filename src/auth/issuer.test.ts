@@ -52,18 +52,22 @@ describe("the metadata of an issuer", () => {
     });
   });
 
-  it("that cannot be had are an error, and are asked for again", async () => {
+  it("that cannot be had are an error, and are asked for again after a moment", async () => {
     const [place = ""] = metadataLocations(url);
     let isDown = true;
-    const { ask } = fakeAsk({
+    const time = createFakeTime();
+    const { ask, asked } = fakeAsk({
       [place]: () => {
         if (isDown) throw new GatewayError("upstream_unreachable", "away");
         return { json: document };
       },
     });
-    const issuer = createIssuer(url, ask, createFakeTime().clock);
-    await expect(issuer.metadata()).rejects.toMatchObject({ code: "upstream_unreachable" });
+    const issuer = createIssuer(url, ask, time.clock);
+    for (let caller = 0; caller < 3; caller++)
+      await expect(issuer.metadata()).rejects.toMatchObject({ code: "upstream_unreachable" });
+    expect(asked(place)).toBe(1);
     isDown = false;
+    await time.advance(5000);
     expect(await issuer.metadata()).toMatchObject({ document });
   });
 });

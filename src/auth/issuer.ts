@@ -16,20 +16,29 @@ export interface IssuerMetadata {
 export type Issuer = ReturnType<typeof createIssuer>;
 
 const freshMs = 60 * 60_000;
+/** Callers without credentials cause requests too, and must not cause one each while the issuer fails. */
+const cooldownMs = 5000;
 
 /** Creates an issuer whose metadata is found by discovery. */
 export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "now">) {
   let known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
   let asking: Promise<IssuerMetadata> | undefined;
+  let failed: { readonly error: unknown; readonly at: number } | undefined;
   return {
     url,
-    /** Its metadata, cached for an hour. Rejects with a GatewayError if it is not available. */
+    /** Its metadata, cached for an hour. Rejects with a GatewayError if it is not available; for a moment without asking again. */
     metadata: (): Promise<IssuerMetadata> => {
       if (known !== undefined && clock.now() - known.at < freshMs) return Promise.resolve(known.metadata);
+      if (failed !== undefined && clock.now() - failed.at < cooldownMs) return Promise.reject(failed.error);
       asking ??= discover(url, ask)
         .then((metadata) => {
           known = { metadata, at: clock.now() };
+          failed = undefined;
           return metadata;
+        })
+        .catch((error: unknown) => {
+          failed = { error, at: clock.now() };
+          throw error;
         })
         .finally(() => {
           asking = undefined;

@@ -1,4 +1,13 @@
-import { generateSecret, SignJWT, UnsecuredJWT } from "jose";
+import {
+  type CryptoKey,
+  exportJWK,
+  exportSPKI,
+  generateKeyPair,
+  generateSecret,
+  type JWTHeaderParameters,
+  SignJWT,
+  UnsecuredJWT,
+} from "jose";
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../test/support/fake-time.ts";
@@ -135,6 +144,14 @@ describe("a token of the trusted issuer", () => {
     ["has no type", { type: null }],
     ["is of an unknown key", { keyId: "nobody's" }],
     ["has no audience", { audience: [] }],
+    ["is an identity token by its use", { type: "JWT", claims: { token_use: "id" } }],
+    ["is an identity token by its claims", { type: "JWT", claims: { typ: "ID" } }],
+    ["is a refresh token", { type: "JWT", claims: { typ: "Refresh" } }],
+    ["is an offline token", { type: "JWT", claims: { typ: "Offline" } }],
+    [
+      "is a logout token",
+      { type: "JWT", claims: { events: { "http://schemas.openid.net/event/backchannel-logout": {} } } },
+    ],
     ["is bound to a key that is not shown (DPoP)", { claims: { cnf: { jkt: "abc" } } }],
     ["is bound to a certificate that is not shown", { claims: { cnf: { "x5t#S256": "abc" } } }],
   ])("is refused when it %s", async (_what, facts) => {
@@ -285,6 +302,60 @@ describe("the keys of the issuer", () => {
     expect(show(old)).toMatchObject({ ok: true });
     await time.advance(0);
     expect(await show(old)).toMatchObject({ ok: false });
+  });
+
+  it("that are too old to be trusted leave the tokens unchecked that were known already, too", async () => {
+    const { show, tokenOf, state, time } = await setUp();
+    const old = await tokenOf({ expiresIn: 7200 });
+    await show(old);
+    state.isDown = true;
+    await time.advance(59 * 60_000);
+    expect(show(old)).toMatchObject({ ok: true });
+    await time.advance(2 * 60_000);
+    expect(await show(old)).toMatchObject({ ok: false, failure: { error: "unavailable" } });
+    state.isDown = false;
+    await time.advance(30_000);
+    expect(await show(old)).toMatchObject({ ok: true });
+  });
+
+  it("are never those that a token brings along, or names a place for", async () => {
+    const { keyring } = await setUp();
+    const pair = await generateKeyPair("ES256", { extractable: true });
+    const own = { ...(await exportJWK(pair.publicKey)), kid: "key-1", alg: "ES256" };
+    const rsa = await generateKeyPair("RS256", { extractable: true });
+    const pem = await exportSPKI(pair.publicKey);
+    const claims = { sub: "alice", aud: place, iss: issuer, exp: 9_999_999_999 };
+    const by = async (key: CryptoKey | Uint8Array, header: JWTHeaderParameters) =>
+      new SignJWT(claims).setProtectedHeader({ typ: "at+jwt", kid: "key-1", ...header }).sign(key);
+    const published = JSON.stringify(keyring.published().keys[0]);
+    const forged = [
+      await by(pair.privateKey, { alg: "ES256", jwk: own }),
+      await by(pair.privateKey, { alg: "ES256", jku: "https://evil.example/jwks" }),
+      await by(pair.privateKey, { alg: "ES256", x5u: "https://evil.example/cert" }),
+      await by(pair.privateKey, { alg: "ES256", x5c: [pem.replaceAll(/-----[^-]+-----|\n/gu, "")] }),
+      await by(rsa.privateKey, { alg: "RS256" }),
+      await by((await generateKeyPair("PS256")).privateKey, { alg: "PS256" }),
+      await by(Buffer.from(published), { alg: "HS256" }),
+      await by(Buffer.from(pem), { alg: "HS256" }),
+    ];
+    for (const token of forged) {
+      const { show, fetches } = await setUp();
+      expect(await show(token)).toMatchObject({ ok: false, failure: { error: "invalid_token" } });
+      expect(fetches()).toBeLessThanOrEqual(1);
+    }
+    for (const header of [
+      '"crit":["exp"],"exp":1',
+      '"crit":["b64"],"b64":false',
+      '"crit":[]',
+      '"crit":["x"],"x":1',
+      '"alg":"none"',
+      '"alg":"es256"',
+    ]) {
+      const { show, keyring: other } = await setUp();
+      const whole = header.includes("alg") ? header : `"alg":"ES256",${header}`;
+      const token = await other.signed(`{${whole},"typ":"at+jwt","kid":"key-1"}`, JSON.stringify(claims));
+      expect([header, await show(token)]).toMatchObject([header, { ok: false, failure: { error: "invalid_token" } }]);
+    }
   });
 
   it("that cannot be had leave tokens unchecked, not wrong", async () => {

@@ -14,7 +14,7 @@ import {
 import type { KeySet } from "./key-set.ts";
 import { createTtlCache } from "../lib/ttl-cache.ts";
 import { parseUnambiguous } from "./unambiguous-json.ts";
-import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
+import { checkToken, isOtherKind, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface JwtOptions extends TokenRules {
   readonly keys: KeySet;
@@ -107,6 +107,7 @@ async function verifyToken(token: string, options: JwtOptions): Promise<Verified
   // The library has checked that the claim is a number, but not that it ever comes.
   const expiresAt = Number(payload.exp) * 1000 + options.clockSkewMs;
   if (!Number.isFinite(expiresAt)) throw new errors.JWTInvalid("the token never expires");
+  if (isOtherKind(payload)) throw new errors.JWTInvalid("the token is no access token");
   return tokenPrincipal(payload, options, expiresAt);
 }
 

@@ -76,10 +76,16 @@ export function createKeySet(options: KeySetOptions) {
 
   return {
     /**
-     * Changes when a key was withdrawn: cached tokens must then be verified again. Refreshes old keys in the background.
+     * Changes when a key was withdrawn, or when the keys are too old to know: cached tokens must then be verified again.
+     * Refreshes old keys in the background.
      */
     generation: (): number => {
-      if (keys !== undefined && clock.now() - keys.fetchedAt >= freshMs) current().catch(ignore);
+      if (keys === undefined) return generation;
+      const age = clock.now() - keys.fetchedAt;
+      if (age >= staleMs) {
+        keys = undefined;
+        generation++;
+      } else if (age >= freshMs) current().catch(ignore);
       return generation;
     },
     /** The key for a token's header. Rejects with a GatewayError if no keys are available. */

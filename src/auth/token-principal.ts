@@ -51,6 +51,23 @@ export function tokenPrincipal(
   };
 }
 
+/**
+ * Whether claims say that they are not those of an access token: an identity, refresh or logout token is not sent to
+ * resources, and whoever it was sent to must not use it there. Issuers say so in different claims; RFC 9068 in the header.
+ */
+export function isOtherKind(claims: Readonly<Record<string, unknown>>): boolean {
+  // RFC 8417 section 2.2: a security event, such as a logout.
+  if (claims["events"] !== undefined) return true;
+  return kindClaims.some((name) => {
+    const kind = claims[name];
+    return kind !== undefined && (typeof kind !== "string" || otherKind.test(kind));
+  });
+}
+
+/** `typ` of Keycloak, `token_use` of Cognito and Hydra, `token_type` of introspection (RFC 7662 section 2.2). */
+const kindClaims = ["typ", "token_use", "token_type"] as const;
+const otherKind = /^(?:application\/)?(?:id|identity|refresh|offline|logout|registration|initial)/iu;
+
 /** The prefixes of the principal ids of an issuer's users and clients. */
 export function tokenIdPrefix(issuer: string, holder: "subject" | "client"): string {
   return holder === "subject" ? `${issuer}#` : `${issuer}?client=`;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { createLogger } from "../log.ts";
-import { openTelemetry, toDiagnostics, wantsTelemetry } from "./load.ts";
+import { openTelemetry, resourcesOf, toDiagnostics, wantsTelemetry } from "./load.ts";
 
 function lines() {
   const written: string[] = [];
@@ -45,6 +45,18 @@ describe("the environment", () => {
       throw new Error("nothing is read");
     };
     expect(await openTelemetry({ env, log, clock: createFakeTime().clock, version })).toBeUndefined();
+  });
+});
+
+describe("the package about resources", () => {
+  it("is the one that an older SDK exports", async () => {
+    const resources = { resourceFromAttributes: () => ({}) };
+    expect(await resourcesOf({ resources })).toBe(resources);
+  });
+
+  it("is found beside a newer SDK, also if nothing else finds it", async () => {
+    const { resourceFromAttributes } = await resourcesOf({});
+    expect(resourceFromAttributes({ "service.name": "x" }).attributes).toEqual({ "service.name": "x" });
   });
 });
 

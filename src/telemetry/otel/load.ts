@@ -1,3 +1,8 @@
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+import type * as Sdk from "@opentelemetry/sdk-node";
+
 import type { Clock } from "../../core/exchange.ts";
 import type { Logger } from "../log.ts";
 import type { Telemetry } from "../trace-context.ts";
@@ -77,7 +82,8 @@ async function startSdk(
   version: string,
   { env, log, clock }: OpenTelemetryOptions,
 ): Promise<() => Promise<void>> {
-  const { NodeSDK, resources } = await import("@opentelemetry/sdk-node");
+  const { NodeSDK, ...others } = await import("@opentelemetry/sdk-node");
+  const resources = await resourcesOf(others);
   const own = resources.resourceFromAttributes({ "service.name": "headgate", "service.version": version });
   const sdk = new NodeSDK({
     resource: resources.defaultResource().merge(own),
@@ -101,6 +107,34 @@ async function startSdk(
       log.warn({ reason: String(error) }, "failed to export the last telemetry");
     }
   };
+}
+
+type SdkOptions = Sdk.NodeSDKConfiguration;
+
+/** What is used of the package `@opentelemetry/resources`. */
+interface Resources {
+  readonly defaultResource: () => SdkOptions["resource"];
+  readonly resourceFromAttributes: (attributes: Readonly<Record<string, string>>) => SdkOptions["resource"];
+  readonly envDetector: SdkOptions["resourceDetectors"][number];
+  readonly hostDetector: SdkOptions["resourceDetectors"][number];
+}
+
+/**
+ * The package with which the SDK describes the process. Up to 0.223 the SDK exports it. Later it is only a dependency of
+ * the SDK, which package managers other than npm may install where just the SDK finds it.
+ */
+export async function resourcesOf(
+  sdk: object,
+  findBesideSdk: (name: string) => string = besideSdk,
+): Promise<Resources> {
+  const found: unknown =
+    "resources" in sdk ? sdk.resources : await import(pathToFileURL(findBesideSdk("@opentelemetry/resources")).href);
+  return found as Resources;
+}
+
+function besideSdk(name: string): string {
+  const sdk = createRequire(import.meta.url).resolve("@opentelemetry/sdk-node");
+  return createRequire(sdk).resolve(name);
 }
 
 /** Logs the warnings of the SDK; the same one at most once a minute. */

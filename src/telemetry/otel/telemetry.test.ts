@@ -1,5 +1,11 @@
 import * as api from "@opentelemetry/api";
-import { tracing } from "@opentelemetry/sdk-node";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
 import { describe, expect, it } from "vitest";
 import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
@@ -9,14 +15,12 @@ import type { Exchange } from "../../core/exchange.ts";
 import { noReply } from "../../core/pipeline.ts";
 import { createTelemetry } from "./telemetry.ts";
 
-const { AlwaysOffSampler, AlwaysOnSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } = tracing;
-
 /** A route whose spans are kept here; nothing of it is registered for the process. */
 function follow({ isSampled = true, isOn = true } = {}) {
   const exporter = new InMemorySpanExporter();
-  const provider = new BasicTracerProvider({
+  const provider = new TracerProvider({
     sampler: isSampled ? new AlwaysOnSampler() : new AlwaysOffSampler(),
-    spanProcessors: [new SimpleSpanProcessor(exporter)],
+    spanProcessors: [new SimpleSpanProcessor({ exporter })],
   });
   const telemetry = createTelemetry({
     api,

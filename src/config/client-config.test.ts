@@ -161,7 +161,7 @@ describe("the configuration of a client", () => {
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
     expect(Object.keys(loaded.config.routes)).toEqual(["far", "near"]);
     expect(loaded.warnings.map(({ path, message }) => `${path} ${message}`)).toEqual([
-      " an MCP client's file; ignored because they do not configure servers: `inputs`",
+      " is an MCP client's file; ignored because they do not configure servers: `inputs`",
       "servers.socket is left out: its URL begins with `unix://`",
       "servers.web is left out: WebSocket is not a transport of MCP that Headgate speaks",
       "servers.far `disabledTools` is ignored; `policy.tools` says which tools clients see",

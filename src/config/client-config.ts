@@ -80,7 +80,7 @@ export function fromClientConfig(tree: unknown, workspaceFolder = "."): ClientCo
   if (ignored.length > 0)
     notes.unshift({
       path: [],
-      message: `an MCP client's file; ignored because they do not configure servers: ${shown.join(", ")}${rest}`,
+      message: `is an MCP client's file; ignored because they do not configure servers: ${shown.join(", ")}${rest}`,
     });
   return {
     tree: { mcpServers: servers },

@@ -55,12 +55,12 @@ describe("headgate check", () => {
     [
       "a missing audit folder",
       `${base}audit: { file: no/such/audit.ndjson }\n`,
-      /^c\.yaml:4:\d+ audit\.file: the folder .*no\/such does not exist$/mu,
+      /^c\.yaml:4:\d+ audit\.file: the folder .*no\/such does not exist; create it$/mu,
     ],
     [
       "a missing folder of the socket",
       "upstream: { demo: true }\nadmin: false\nlisten: { unixSocket: no/such/x.sock }\n",
-      /^c\.yaml:3:\d+ listen\.unixSocket: the folder .*no\/such does not exist$/mu,
+      /^c\.yaml:3:\d+ listen\.unixSocket: the folder .*no\/such does not exist; create it$/mu,
     ],
     [
       "a command line in one string",
@@ -97,7 +97,7 @@ describe("headgate check", () => {
       `routes: { a: { upstream: { command: no-such-program } }, b: { upstream: { command: "A=1 node", args: [x] } } }\nadmin: false\nlisten: { port: 0 }\nrecord: { file: no/such/x.sqlite }\n`,
     );
     const expected = [
-      /^headgate\.yaml:4:\d+ record\.file: the folder .* does not exist; nothing will be recorded \(warning\)$/mu,
+      /^headgate\.yaml:4:\d+ record\.file: nothing will be recorded: the folder .* does not exist; create it \(warning\)$/mu,
       /^headgate\.yaml:1:\d+ routes\.a\.upstream\.command: no command `no-such-program`: .* \(warning\)$/mu,
       /^headgate\.yaml:1:\d+ routes\.b\.upstream\.command: .*; variables such as A belong in `env` \(warning\)$/mu,
     ];

@@ -54,7 +54,7 @@ describe("a data folder that cannot be made", () => {
     await using gateway = await startGateway(["run", "--port", "0"], { cwd: folder.path, env });
     await gateway.process.waitForLine(/Ctrl\+C/u);
     const output = gateway.process.output();
-    expect(output).toContain("file is not a folder; nothing will be recorded; set `record.file`, or XDG_DATA_HOME");
+    expect(output).toContain("file is not a folder; set `record.file`, or XDG_DATA_HOME");
     expect(output).not.toContain("recording to");
     expect(output).not.toMatch(/"stack"|\n\s+at /u);
     folder.write("c.yaml", "upstream: { demo: true }\nadmin: false\nlisten: { port: 0 }\nrecord: true\n");

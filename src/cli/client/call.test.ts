@@ -74,7 +74,7 @@ describe.each(["/modern", "/legacy", "/sse"])("headgate call, of a server at %s"
       err: "headgate: unknown tool `addd`; did you mean `add`?\n",
     });
     expect((await run(["launch"])).err).toBe(
-      "headgate: unknown tool `launch`; expected one of `add`, `count_slowly`, `tell_story`, `book_berth`, `fail`\n",
+      "headgate: unknown tool `launch`; expected one of `add`, `count_slowly`, `tell_story`, `book_berth`, `fail`; use --args to call one that is not listed\n",
     );
   });
 

@@ -127,7 +127,7 @@ function noSuchTool(name: string, { entries, notes: { degraded } }: WholeList<To
     meant === undefined
       ? names.length === 0
         ? "the server has no tools"
-        : `expected one of ${first.join(", ")}${names.length > 10 ? " and more" : ""}`
+        : `expected one of ${first.join(", ")}${names.length > 10 ? " and more" : ""}; use --args to call one that is not listed`
       : `did you mean \`${meant}\`?`;
   const missing = degraded.filter(({ stale }) => stale !== true).map(({ upstream }) => String(upstream));
   const gap = missing.length === 0 ? "" : ` (missing from the list: the tools of ${missing.join(", ")})`;

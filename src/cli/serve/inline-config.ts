@@ -153,7 +153,8 @@ function parseVariable(text: string, environment: Environment): readonly [name: 
   const { name, value } = /^(?<name>[^=\0]+)(?:=(?<value>.*))?$/su.exec(text)?.groups ?? {};
   if (name === undefined) throw new UsageError("--env takes NAME or NAME=VALUE");
   const known = value ?? environment[name];
-  if (known === undefined) throw new UsageError(`--env ${name}: this variable is not set; write --env ${name}=VALUE`);
+  if (known === undefined)
+    throw new UsageError(`--env ${name}: this variable is not set; export it first, or write --env ${name}=VALUE`);
   // A reference makes it a secret, which is kept out of logs. Other references were for the shell to replace.
   const isReferable = value === undefined && /^[A-Z_a-z]\w*$/u.test(name);
   return [name, isReferable ? `\${env:${name}}` : known.replaceAll("${", () => "$${")];

@@ -56,6 +56,16 @@ describe("a command line in one string", () => {
   });
 });
 
+describe("a program that is missing", () => {
+  it("is named once, whatever views its route has", () => {
+    const upstreams = { notes: { command: "no-such-program" }, files: { demo: true } } as const;
+    const views = { triage: { tools: ["notes__read"] }, guests: { tools: ["files__*"] } };
+    expect(findings({ routes: { desk: { upstreams, views } } }, "warnings")).toEqual([
+      "routes.desk.upstreams.notes.command: no command `no-such-program`: not in PATH, or not executable",
+    ]);
+  });
+});
+
 describe("the file of recordings", () => {
   it("may be new, empty or a database, but no other kind of file", () => {
     using folder = testFolder();
@@ -70,7 +80,7 @@ describe("the file of recordings", () => {
       return [name, warnings.map((warning) => warning.replace(file, "FILE"))];
     });
     const problem =
-      "record.file: FILE is another kind of file; name one that does not exist yet; nothing will be recorded";
+      "record.file: nothing will be recorded: FILE is another kind of file; name one that does not exist yet";
     expect(Object.fromEntries(found)).toEqual({ new: [], empty: [], database: [], text: [problem] });
   });
 });

@@ -77,12 +77,13 @@ interface PlacedServer {
 function placedServers(route: RouteConfig): readonly PlacedServer[] {
   const path = routePath(route);
   const { upstream } = route;
+  // A view has the servers of its route, and no place of its own in the file.
+  if (upstream.type === "federation" && upstream.view !== undefined) return [];
   if (upstream.type !== "federation") return [{ upstream, path: [...path, "upstream"] }];
   return upstream.members.map((member) => ({ upstream: member.upstream, path: [...path, "upstreams", member.name] }));
 }
 
-/** A route that is written without a name has no entry in `routes`. */
-/** The path of a route in the file. */
+/** The path of a route in the file; a route that is written without a name has no entry in `routes`. */
 export function routePath({ name }: RouteConfig): Path {
   return name === unnamedRoute ? [] : ["routes", name];
 }
@@ -188,7 +189,7 @@ export function recordWarnings({ record }: Pick<Config, "record">, env: Environm
   const findings = isInFile
     ? [{ path, message: `${place} is not a folder` }]
     : [...unwritable(path, place, place === file ? undefined : place), ...foreignFile(path, file)];
-  return findings.map(({ message }) => ({ path, message: `${message}; nothing will be recorded${remedy}` }));
+  return findings.map(({ message }) => ({ path, message: `nothing will be recorded: ${message}${remedy}` }));
 }
 
 /** An existing file that is not a database is left alone. */
@@ -226,7 +227,7 @@ function unwritable(path: Path, file: string, folder?: string): readonly ConfigF
     return [];
   } catch (error) {
     const isMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
-    if (isMissing) return [{ path, message: `the folder ${place} does not exist` }];
+    if (isMissing) return [{ path, message: `the folder ${place} does not exist; create it` }];
     return [{ path, message: `cannot write to ${place}: ${reasonOf(error)}` }];
   }
 }

@@ -92,10 +92,11 @@ describe("a recorded server", () => {
 
   it("[SC-070] explains a miss by the nearest recordings", async () => {
     const mock = await mockOf([add(1, 2), { method: "tools/call", params: { name: "sub", arguments: {} } }]);
-    const params = { name: "add", arguments: { a: 1, b: 5 } };
+    const params = { name: "add", arguments: { a: 1, b: 5 }, _meta: { progressToken: 7 } };
     expect(answerOf(mock, { id: 1, method: "tools/call", params })).toMatchObject({
       error: {
         code: 4040,
+        message: "this request was not recorded; nearest: capture-1-x1 add: /arguments/b: 1 changed to 5",
         data: {
           code: "not_recorded",
           nearest: [{ target: "add", differences: ["/arguments/b: 1 changed to 5"] }, { target: "sub" }],
@@ -103,7 +104,7 @@ describe("a recorded server", () => {
       },
     });
     expect(mock.misses.map(describeUnmatched).join("\n")).toContain(
-      "nearest:\n  capture-1-x1 add: /arguments/b: 1 changed to 5",
+      'tools/call {"name":"add","arguments":{"a":1,"b":5}} was not recorded; nearest:\n  capture-1-x1 add: /arguments/b: 1 changed to 5',
     );
     expect(mock.unused()).toHaveLength(2);
   });

@@ -10,7 +10,7 @@ import { isModernRevision, negotiateRevision, newestModern, revisionNames } from
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { describeDifference } from "./json-difference.ts";
 import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
-import type { RecordedCall, RecordedTraffic } from "./recorded-call.ts";
+import { stableParams, type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
 
 /** The error code for a request that was not recorded. */
 const unmatchedCode = 4040;
@@ -159,13 +159,16 @@ function erasOf({ calls }: RecordedTraffic): Mock["eras"] {
 
 /** Describes an unmatched request, and how the nearest recorded calls differ from it. */
 export function describeUnmatched({ method, params, nearest }: UnmatchedRequest): string {
-  const asked = `${method} ${JSON.stringify(params ?? {})}`;
+  // Without what is not compared, such as progress tokens.
+  const asked = `${method} ${JSON.stringify(stableParams(params) ?? {})}`;
   if (nearest.length === 0) return `${asked} was not recorded; no ${method} was`;
-  const lines = nearest.map(({ call, differences }) => {
-    const list = differences.slice(0, 3).map(describeDifference).join("; ");
-    return `  ${call.exchange}${call.target === undefined ? "" : ` ${call.target}`}: ${list}`;
-  });
+  const lines = nearest.map((one) => `  ${describeNearMiss(one)}`);
   return [`${asked} was not recorded; nearest:`, ...lines].join("\n");
+}
+
+function describeNearMiss({ call, differences }: NearMiss): string {
+  const list = differences.slice(0, 3).map(describeDifference).join("; ");
+  return `${call.exchange}${call.target === undefined ? "" : ` ${call.target}`}: ${list}`;
 }
 
 function unmatchedAnswer(request: RequestMessage, nearest: readonly NearMiss[]): Buffer {
@@ -175,7 +178,8 @@ function unmatchedAnswer(request: RequestMessage, nearest: readonly NearMiss[]):
     ...(call.target === undefined ? {} : { target: call.target }),
     differences: differences.map(describeDifference),
   }));
-  const hint = known.length === 0 ? `; no ${request.method} was` : "; the data has the nearest ones";
+  const [first] = nearest;
+  const hint = first === undefined ? `; no ${request.method} was` : `; nearest: ${describeNearMiss(first)}`;
   const message = `this request was not recorded${hint}`;
   const data = { origin: "gateway", code: "not_recorded", nearest: known };
   return jsonAnswer(request, { error: { code: unmatchedCode, message, data } });

@@ -93,6 +93,22 @@ describe("a rate that gateways share", () => {
     expect(await sendAll(100)).toBe(0);
   });
 
+  it.each(["one after the other", "at the same time"])(
+    "gives no more than its part while the store is away to messages that come %s",
+    async (how) => {
+      const { send, sendAll, store, time } = bench(2, { perSecond: 10, burst: 20 });
+      store.isAway = true;
+      const all = async (): Promise<number> =>
+        how === "one after the other"
+          ? sendAll(100, () => 0)
+          : (await Promise.all(Array.from({ length: 100 }, () => send(0)))).filter(Boolean).length;
+      expect(await all()).toBe(10);
+      expect(await all()).toBe(0);
+      await time.advance(1000);
+      expect(await all()).toBe(5);
+    },
+  );
+
   it("lets nobody save up tokens at a gateway for a burst", async () => {
     const { sendAll, time } = bench(2, { perSecond: 100 });
     expect(await sendAll(20, () => 0)).toBe(20);

@@ -76,15 +76,15 @@ function createSharedBuckets(
       if (now() < entry.emptyUntil) return;
       // A caller that used up the last slice immediately gets a larger one.
       entry.asked = now() - entry.grantedAt < sliceMs ? Math.min(slice, Math.max(1, 2 * entry.asked)) : 1;
-      const spare = spareOf(entry);
       try {
         const count = Math.floor(entry.asked);
         const granted = await leases.take({ key: digestOf(name, key), perSecond, burst, count });
         if (granted === 0 && entry.tokens < 1) entry.emptyUntil = now() + Math.min(sliceMs, 1000 / perSecond);
         entry.tokens += granted;
-        entry.spare = Math.max(0, spare - granted);
+        entry.spare = Math.max(0, spareOf(entry) - granted);
       } catch {
-        // The store is unavailable, which was already logged.
+        // The store is unavailable, which was already logged. Others that waited with this one may have taken some.
+        const spare = spareOf(entry);
         if (spare < 1) return;
         entry.spare = spare - 1;
         entry.tokens++;

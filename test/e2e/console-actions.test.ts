@@ -5,6 +5,7 @@ import { expectAccessible } from "../support/axe.ts";
 import { startChromium } from "../support/chromium.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
 import { openConsole } from "../support/console.ts";
+import { openConsolePage } from "../support/console-page.ts";
 import { openConsoleTraffic } from "../support/console-places.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -18,18 +19,11 @@ afterAll(async () => {
   await browser[Symbol.asyncDispose]();
 });
 
-async function openAt(
+const openAt = (
   opened: { readonly signInUrl: () => string; readonly consoleUrl: string },
   path: string,
   width = 1280,
-) {
-  const context = await browser.newContext({ viewport: { width, height: 800 } });
-  const page = await context.newPage();
-  await page.goto(opened.signInUrl());
-  await page.getByRole("navigation", { name: "Views" }).waitFor();
-  await page.goto(`${opened.consoleUrl}#/${path}`);
-  return { page, [Symbol.asyncDispose]: () => context.close() };
-}
+) => openConsolePage(browser, opened, path, { width });
 
 describe("in the console", () => {
   it("a tool is called with a form made of its schema, and the server's question is answered", async () => {

@@ -155,6 +155,32 @@ describe("signing in to the console by OpenID Connect", () => {
     });
   });
 
+  it("leads back to what somebody wanted to see, after signing in and after a session has ended", async () => {
+    user = "anna";
+    await using context = await browser.newContext();
+    const page = await context.newPage();
+    const { exchanges } = (await opened.ask("/exchanges?filter=tool:add status:ok&limit=1")).json as {
+      readonly exchanges: readonly { readonly id: string }[];
+    };
+    const address = `${opened.consoleUrl}#/exchange/${encodeURIComponent(exchanges[0]?.id ?? "")}?tab=messages`;
+    await page.goto(address);
+    const isThere = async (): Promise<void> => {
+      await page.getByRole("region", { name: "Client side" }).getByText("20 + 22 = 42").waitFor();
+      expect(page.url()).toBe(address);
+    };
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await isThere();
+    await context.clearCookies();
+    await page.getByText("Your session has ended").waitFor();
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await isThere();
+    // Who signs out leaves nothing behind for the next person.
+    await page.getByRole("button", { name: /^Sign out/u }).click();
+    await page.getByText("You have signed out").waitFor();
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await page.getByRole("listbox", { name: "Exchanges" }).waitFor();
+  });
+
   it("shows no one in who has no role, and says so", async () => {
     await using at = await pressSignIn("nina");
     await at.page.getByText("have no role here").waitFor();

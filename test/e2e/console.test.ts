@@ -54,8 +54,9 @@ describe("the console", () => {
     await detail.getByRole("tab", { name: "Messages" }).click();
     expect(await detail.getByRole("region", { name: "Client side" }).innerText()).toContain("2 + 40 = 42");
     expect(at.problems).toEqual([]);
-    // The ticket is not left in the address.
-    expect(at.page.url()).toBe(`${traffic.consoleUrl}#/live`);
+    // The ticket is not left in the address, but what is being read is.
+    const address = `${traffic.consoleUrl}#/live?exchange=${traffic.last.id}&tab=messages`;
+    await eventually(async () => expect(at.page.url()).toBe(address));
   });
 
   it("follows traffic, filters it and says what is wrong with a filter", async () => {

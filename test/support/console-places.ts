@@ -41,8 +41,10 @@ export async function openConsoleTraffic() {
   await client.sdk.callTool({ name: "fail", arguments: {} }).catch(() => {});
   await client.sdk.callTool({ name: "count_slowly", arguments: { to: 3, delay_ms: 40 } }).catch(() => {});
   await client.sdk.readResource({ uri: "harbor://berths" });
+  // What is recorded comes a little later: the sums from before it are not the last one.
+  const { at: after } = await newestOf(opened, "uri:harbor://berths");
   await client.sdk.callTool({ name: "add", arguments: { a: 2, b: 40 } });
-  const last = await newestOf(opened, "tool:add");
+  const last = await newestOf(opened, "tool:add", after);
   const refused = await newestOf(opened, "tool:fail");
   folder.write("lock.json", await olderLock(opened));
   return {
@@ -56,11 +58,12 @@ export async function openConsoleTraffic() {
   };
 }
 
-async function newestOf({ ask }: Opened, filter: string): Promise<ExchangeRecord> {
+/** The newest exchange that a filter finds, once it is recorded whole; one from before `after` is not meant. */
+async function newestOf({ ask }: Opened, filter: string, after = 0): Promise<ExchangeRecord> {
   for (;;) {
     const { json } = await ask(`/exchanges?filter=${encodeURIComponent(filter)}&limit=1`);
     const [newest] = (json as { exchanges: readonly ExchangeRecord[] }).exchanges;
-    if (newest !== undefined && newest.state !== "open") return newest;
+    if (newest !== undefined && newest.state !== "open" && newest.at > after) return newest;
     await sleep(50);
   }
 }
@@ -123,7 +126,7 @@ function placesOf(opened: Opened, last: ExchangeRecord, refused: ExchangeRecord)
       name: "figures",
       path: "figures",
       ready: "What is used most",
-      open: async (page) => page.locator("svg.map").waitFor(),
+      open: async (page) => page.getByRole("region", { name: "Map" }).waitFor(),
     },
     { name: "playground", path: "playground", ready: "book_berth" },
     {

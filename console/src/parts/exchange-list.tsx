@@ -35,13 +35,20 @@ export function ExchangeList({ rows, selected, isFound = false, onSelect, onOpen
     return () => observer.disconnect();
   }, []);
   useSteadyRows(box, rows);
+  const isSought = useRef(isFound);
+  const choose = (row: ExchangeRecord): void => {
+    isSought.current = false;
+    onSelect(row);
+  };
   useEffect(() => {
     const element = box.current;
     const at = rows.findIndex((row) => keyOf(row) === selected.peek());
-    if (!isFound || element === null || at < 0) return;
+    if (!isSought.current || element === null || at < 0) return;
+    isSought.current = false;
     element.scrollTop = Math.max(0, at * rowHeight - element.clientHeight / 2);
-    element.focus();
-  }, []);
+    // What somebody types meanwhile is not for the list.
+    if (document.activeElement === document.body) element.focus();
+  }, [rows, selected.value]);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - margin);
   const last = Math.min(rows.length, Math.ceil((top.value + height.value) / rowHeight) + margin);
   const index = rows.findIndex((row) => keyOf(row) === selected.value);
@@ -63,7 +70,7 @@ export function ExchangeList({ rows, selected, isFound = false, onSelect, onOpen
     const next = Math.min(rows.length - 1, Math.max(0, (index < 0 ? (step > 0 ? -1 : 0) : index) + step));
     const row = rows[next];
     if (row === undefined) return;
-    onSelect(row);
+    choose(row);
     const element = box.current;
     if (element === null) return;
     if (next * rowHeight < element.scrollTop) element.scrollTop = next * rowHeight;
@@ -94,7 +101,7 @@ export function ExchangeList({ rows, selected, isFound = false, onSelect, onOpen
             aria-selected={keyOf(row) === selected.value}
             class={`exchange-row${keyOf(row) === selected.value ? " selected" : ""}`}
             style={{ top: `${(first + offset) * rowHeight}px` }}
-            onClick={() => onSelect(row)}
+            onClick={() => choose(row)}
             onDblClick={() => onOpen(row)}
           >
             <ExchangeCells exchange={row} />

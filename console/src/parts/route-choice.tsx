@@ -1,6 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
 
-import { place } from "../state/route.ts";
+import { note, place } from "../state/route.ts";
 import { session } from "../state/session.ts";
 
 /** The route that a view is about; at first the one that the address names, or the first one. */
@@ -11,10 +11,17 @@ export function useRoute(): Signal<string> {
   return useSignal(names.find((name) => name === named) ?? names[0] ?? "");
 }
 
-/** Chooses a route. */
-export function RouteChoice({ route, onChoose }: { readonly route: Signal<string>; readonly onChoose?: () => void }) {
+/** Chooses a route where there are several; the address names it, unless the view says otherwise. */
+export function RouteChoice({
+  route,
+  onChoose = () => note({ route: route.value }),
+}: {
+  readonly route: Signal<string>;
+  readonly onChoose?: () => void;
+}) {
   const state = session.value;
   const routes = state.type === "in" ? state.about.routes : [];
+  if (routes.length < 2) return null;
   return (
     <label class="row-flex soft">
       Route
@@ -23,7 +30,7 @@ export function RouteChoice({ route, onChoose }: { readonly route: Signal<string
         value={route.value}
         onChange={({ currentTarget }) => {
           route.value = currentTarget.value;
-          onChoose?.();
+          onChoose();
         }}
       >
         {routes.map(({ name }) => (

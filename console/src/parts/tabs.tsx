@@ -1,5 +1,8 @@
+import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
+
+import { note, place } from "../state/route.ts";
 
 /** One of several panels. */
 export interface Tab {
@@ -7,26 +10,36 @@ export interface Tab {
   readonly content: () => ComponentChildren;
 }
 
-/** The tab that was chosen last, by the label of its tabs. */
+/** The tab that was chosen last, by its name in the address. */
 const lastChosen = new Map<string, string>();
 
-/** Panels of which one is shown. Arrow keys go from one to the next. `isKept` shows the tab that was chosen last. */
+/**
+ * Panels of which one is shown. Arrow keys go from one to the next. With `setting`, the address names the tab under that
+ * name, and what comes next is shown with the tab that was chosen last.
+ */
 export function Tabs({
   tabs,
   label,
-  isKept = false,
+  setting,
 }: {
   readonly tabs: readonly Tab[];
   readonly label: string;
-  readonly isKept?: boolean;
+  readonly setting?: string;
 }) {
-  const kept = tabs.findIndex(({ name }) => isKept && name === lastChosen.get(label));
-  const [chosen, setChosen] = useState(Math.max(0, kept));
+  const own = useSignal<string | undefined>(undefined);
+  const named = setting === undefined ? undefined : (place.value.query.get(setting) ?? lastChosen.get(setting));
+  const shown = tabs.findIndex(({ name }) => keyOf(name) === (named ?? own.value));
+  const at = Math.max(0, shown);
   const choose = (next: number): void => {
-    setChosen(next);
-    lastChosen.set(label, tabs[next]?.name ?? "");
+    const key = keyOf(tabs[next]?.name ?? "");
+    own.value = key;
+    if (setting === undefined) return;
+    lastChosen.set(setting, key);
+    note({ [setting]: key });
   };
-  const at = Math.min(chosen, tabs.length - 1);
+  useEffect(() => {
+    if (setting !== undefined && shown >= 0) note({ [setting]: named });
+  }, []);
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (step === 0 || !(event.currentTarget instanceof HTMLElement)) return;
@@ -55,4 +68,9 @@ export function Tabs({
       </div>
     </div>
   );
+}
+
+/** The name of a tab in the address. */
+function keyOf(name: string): string {
+  return name.split(" ")[0]?.toLowerCase() ?? "";
 }

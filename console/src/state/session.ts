@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { About, RouteAbout } from "../../../src/gateway/admin/schemas.ts";
 import type { SignInFailure } from "../../../src/gateway/admin/wire.ts";
 import { ApiError, get, onSignedOut, post, remove } from "./api.ts";
+import { forgetStored, store, stored } from "./page-store.ts";
 import { href, place, replace } from "./route.ts";
 
 /** Whether somebody is signed in. */
@@ -16,8 +17,25 @@ export type SessionState =
 export const session = signal<SessionState>({ type: "starting" });
 
 onSignedOut(() => {
-  if (session.value.type === "in") session.value = { type: "out", reason: "Your session has ended." };
+  if (session.value.type !== "in") return;
+  keepPlace();
+  session.value = { type: "out", reason: "Your session has ended." };
 });
+
+/** Keeps where somebody is who has to sign in first: signing in leads through other pages. */
+function keepPlace(): void {
+  if (!ways.has(place.peek().view)) store("place", location.hash === "" ? undefined : location.hash);
+}
+
+/** Returns to where somebody was before signing in. */
+function returnToPlace(): void {
+  const before = stored("place");
+  store("place", undefined);
+  if (before !== undefined && ["", href("live")].includes(location.hash)) replace(before);
+}
+
+/** Addresses that sign in, or say why that failed. */
+const ways: ReadonlySet<string> = new Set(["login", "failed"]);
 
 const failures: Readonly<Record<SignInFailure, string>> = {
   refused: "Sign-in failed. Try again; the gateway's log has the details.",
@@ -45,7 +63,10 @@ export async function startSession(): Promise<void> {
       replace(href("live"));
       await signInBy(id);
     }
-    session.value = await currentSession();
+    const found = await currentSession();
+    if (found.type === "in") returnToPlace();
+    else keepPlace();
+    session.value = found;
   } catch (error) {
     session.value = stateOf(error);
   }
@@ -62,7 +83,7 @@ async function signInBy(ticket: string): Promise<void> {
 }
 
 addEventListener("hashchange", () => {
-  if (["login", "failed"].includes(place.peek().view)) void startSession();
+  if (ways.has(place.peek().view)) void startSession();
 });
 
 /** Who is signed in, and which routes there are. */
@@ -93,6 +114,7 @@ export function waysIn(): Promise<WaysIn> {
 /** Signs out. */
 export async function signOut(): Promise<void> {
   await remove("session");
+  forgetStored();
   session.value = { type: "out", reason: "You have signed out." };
 }
 

@@ -12,7 +12,7 @@ import { Loading, Problem } from "../../parts/notices.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { ApiError, get } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
-import { href } from "../../state/route.ts";
+import { href, place } from "../../state/route.ts";
 import { aboutRoute, may, session } from "../../state/session.ts";
 import { formatDate, formatMs } from "../../text.ts";
 import { asCurl, asHeadgateCall, asTest, type CopySource } from "./copies.ts";
@@ -107,7 +107,7 @@ function Shown({ record, operation, frames }: ShownProps) {
       {isMessage(record) && <TimingBar parts={timingOf(frames, record.direction)} />}
       <Facts record={record} />
       <Copies record={record} frames={frames} paths={route?.paths} />
-      <Tabs label="Parts of the exchange" tabs={tabs} isKept />
+      <Tabs label="Parts of the exchange" tabs={tabs} setting="tab" />
     </article>
   );
 }
@@ -153,6 +153,12 @@ function Facts({ record }: { readonly record: ExchangeRecord }) {
   );
 }
 
+/** The address of an exchange with the part of it that is looked at. */
+function linkTo({ id }: ExchangeRecord): string {
+  const tab = place.peek().query.get("tab") ?? undefined;
+  return new URL(href("exchange", id, { tab }), location.href).href;
+}
+
 function Copies({
   record,
   frames,
@@ -189,7 +195,7 @@ function Copies({
           run again
         </a>
       )}
-      <CopyButton label="link" isBare text={() => new URL(href("exchange", record.id), location.href).href} />
+      <CopyButton label="link" isBare text={() => linkTo(record)} />
     </div>
   );
 }

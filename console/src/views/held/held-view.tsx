@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { Empty, Problem } from "../../parts/notices.tsx";
 import { followEvents } from "../../state/events.ts";
-import { place } from "../../state/route.ts";
+import { note, place } from "../../state/route.ts";
 import { type Held, HeldCard } from "./held-card.tsx";
 
 /** Messages that are held: release them, change them, refuse them or answer them. With a filter, this page holds what matches. */
@@ -53,6 +53,7 @@ export function HeldView() {
         onSubmit={(event) => {
           event.preventDefault();
           filter.value = input.current?.value.trim() ?? "";
+          note({ hold: filter.value });
         }}
       >
         <h1>Held messages</h1>

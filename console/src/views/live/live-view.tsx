@@ -1,4 +1,4 @@
-import { type ReadonlySignal, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { effect, type ReadonlySignal, type Signal, useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import type { Figures } from "../../../../src/gateway/admin/wire.ts";
@@ -8,7 +8,7 @@ import { Empty, Problem } from "../../parts/notices.tsx";
 import { ApiError, get } from "../../state/api.ts";
 import { inParentheses, keyOf, LiveTraffic, maxRows } from "../../state/live.ts";
 import { useLoaded } from "../../state/load.ts";
-import { comesFrom, go, href, place, replace } from "../../state/route.ts";
+import { arrivals, go, href, note, place } from "../../state/route.ts";
 import { hasSeveralRoutes, may, session } from "../../state/session.ts";
 import { formatCount } from "../../text.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
@@ -29,26 +29,21 @@ const stateNames = {
 /** How soon the newest call replaces the one that is shown, until somebody chooses: calls may come by the thousand. */
 const showMs = 2000;
 
-/** The exchange that was opened from the list: somebody who comes back from it goes on there. */
-let left: { readonly filter: string; readonly exchange: ExchangeRecord } | undefined;
-
-/** Traffic as it happens, and the exchange that is looked at beside it. */
+/** Traffic as it happens, and the exchange that is looked at beside it; the address names the filter and the exchange. */
 export function LiveView() {
   const filter = place.value.query.get("filter") ?? "";
   const traffic = useMemo(() => new LiveTraffic(filter), [filter]);
   useEffect(() => () => traffic.close(), [traffic]);
-  const before = useMemo(() => (comesFrom("exchange") && left?.filter === filter ? left.exchange : undefined), []);
-  const selected = useSignal<ExchangeRecord | undefined>(before);
-  const isChosen = useSignal(before !== undefined);
+  const { named, selected, isChosen, choose } = useChoice(traffic);
   const selectedKey = useComputed(() => (selected.value === undefined ? undefined : keyOf(selected.value)));
   const rows = traffic.rows.value;
   const problem = traffic.problem.value;
 
   useNewest(traffic, selected, isChosen);
 
-  const setFilter = (next: string): void => replace(href("live", undefined, { filter: next.trim() }));
+  const setFilter = (next: string): void => note({ filter: next.trim() });
   const open = (exchange: ExchangeRecord): void => {
-    left = { filter, exchange };
+    choose(exchange);
     go(href("exchange", exchange.id));
   };
   const chosen = selected.value;
@@ -89,27 +84,58 @@ export function LiveView() {
             <ExchangeList
               rows={rows}
               selected={selectedKey}
-              isFound={before !== undefined}
-              onSelect={(row) => {
-                isChosen.value = true;
-                selected.value = row;
-                if (!wide.matches) open(row);
-              }}
+              isFound={named.value !== undefined}
+              onSelect={wide.matches ? choose : open}
               onOpen={open}
               onEnd={() => void traffic.more()}
             />
           )}
         </section>
-        <aside class="detail" aria-label="The chosen exchange" tabIndex={0}>
-          {chosen === undefined ? (
+        <aside
+          class="detail"
+          aria-label="The chosen exchange"
+          tabIndex={0}
+          // Who reads in it has chosen it: newer calls do not take its place.
+          onFocusIn={() => chosen !== undefined && !isChosen.value && choose(chosen)}
+        >
+          {chosen === undefined && named.value === undefined ? (
             <Empty title="Nothing chosen" />
           ) : (
-            <ExchangeDetail id={chosen.id} version={`${chosen.state} ${chosen.messages}`} />
+            <ExchangeDetail
+              id={chosen?.id ?? named.value ?? ""}
+              version={chosen === undefined ? "" : `${chosen.state} ${chosen.messages}`}
+            />
           )}
         </aside>
       </div>
     </main>
   );
+}
+
+/** The exchange that somebody has chosen, or that the address names: such as after a reload, or with a link. */
+function useChoice(traffic: LiveTraffic) {
+  const named = useSignal<string | undefined>(undefined);
+  const selected = useSignal<ExchangeRecord | undefined>(undefined);
+  const isChosen = useSignal(false);
+  useSignalEffect(() => {
+    // Whenever somebody arrives here; a choice that is made here is noted in the address, and needs no second look.
+    void arrivals.value;
+    const id = place.peek().query.get("exchange") ?? undefined;
+    if (id !== undefined && id === selected.peek()?.id) return;
+    named.value = id;
+    selected.value = undefined;
+    isChosen.value = id !== undefined;
+  });
+  useTrafficEffect(traffic, () => {
+    const id = named.value;
+    if (id !== undefined) selected.value ??= traffic.rows.value.find((row) => row.id === id);
+  });
+  const choose = (exchange: ExchangeRecord): void => {
+    isChosen.value = true;
+    selected.value = exchange;
+    note({ exchange: exchange.id });
+  };
+  return { named, selected, isChosen, choose };
 }
 
 /** Until somebody chooses, the newest call is shown; a chosen one is kept up to date. */
@@ -128,10 +154,17 @@ function useNewest(
     shownAt.current = performance.now();
     selected.value = newest;
   };
-  useEffect(() => () => clearTimeout(timer.current), [traffic]);
-  useSignalEffect(() => {
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    },
+    [traffic],
+  );
+  useTrafficEffect(traffic, () => {
     const rows = traffic.rows.value;
     const current = selected.peek();
+    if (rows.length === 0 && !traffic.isSearching.value && !isChosen.value) selected.value = undefined;
     const updated = rows.find((row) => current !== undefined && keyOf(row) === keyOf(current));
     if (updated !== undefined) selected.value = updated;
     if (isChosen.value) return;
@@ -139,6 +172,11 @@ function useNewest(
     if (updated === undefined || waitMs <= 0) showNewest();
     else timer.current ??= setTimeout(showNewest, waitMs);
   });
+}
+
+/** An effect of signals that begins again with other traffic, such as after the filter was changed. */
+function useTrafficEffect(traffic: LiveTraffic, run: () => void): void {
+  useEffect(() => effect(run), [traffic]);
 }
 
 function isToolCall({ kind, direction, method }: ExchangeRecord): boolean {

@@ -9,7 +9,8 @@ import { RouteChoice, useRoute } from "../../parts/route-choice.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
 import { get, post } from "../../state/api.ts";
 import { useLoaded } from "../../state/load.ts";
-import { href } from "../../state/route.ts";
+import { store, stored } from "../../state/page-store.ts";
+import { href, note, place } from "../../state/route.ts";
 import { may } from "../../state/session.ts";
 import { formatCount } from "../../text.ts";
 
@@ -28,6 +29,30 @@ interface Draft {
   readonly replay: ReplayState | undefined;
 }
 const drafts = new Map<string, Draft>();
+
+/** What was written for a route, also before the page was loaded again. */
+function draftOf(route: string): Draft | undefined {
+  const text = stored(`rules ${route}`);
+  return drafts.get(route) ?? (text === undefined ? undefined : { text, replay: undefined });
+}
+
+function keepDraft(route: string, draft: Draft): void {
+  drafts.set(route, draft);
+  store(`rules ${route}`, draft.text);
+}
+
+const periods = [
+  [60, "the last hour"],
+  [360, "the last 6 hours"],
+  [1440, "the last day"],
+  [10_080, "the last 7 days"],
+] as const;
+
+/** The period that the address names. */
+function namedPeriod(): number {
+  const named = Number(place.peek().query.get("minutes"));
+  return periods.find(([length]) => length === named)?.[0] ?? 60;
+}
 
 const kindNames: Readonly<Record<ChangeGroup["kind"], readonly [name: string, tone: string]>> = {
   "newly-denied": ["would be refused", "bad"],
@@ -68,8 +93,8 @@ export function PolicyView() {
 }
 
 function Bench({ route, text }: { readonly route: string; readonly text: string }) {
-  const minutes = useSignal(60);
-  const draft = useMemo(() => drafts.get(route), []);
+  const minutes = useSignal(namedPeriod());
+  const draft = useMemo(() => draftOf(route), []);
   const replay = useSignal<ReplayState | undefined>(draft?.replay?.state === "done" ? draft.replay : undefined);
   const isChanged = useSignal(draft !== undefined && draft.text !== text);
   const problem = useSignal<Error | undefined>(undefined);
@@ -79,7 +104,7 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
   const keep = (): void => {
     const own = editor.current?.value ?? text;
     isChanged.value = own !== text;
-    drafts.set(route, { text: own, replay: replay.peek() });
+    keepDraft(route, { text: own, replay: replay.peek() });
   };
   const mayRun = may("operate") && may("bodies");
 
@@ -126,6 +151,7 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
         <button
           type="button"
           class="button primary"
+          aria-keyshortcuts="Control+Enter"
           disabled={replay.value?.state === "running" || !mayRun}
           onClick={() => void run()}
         >
@@ -135,12 +161,16 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
           class="field"
           aria-label="Time to run over"
           value={String(minutes.value)}
-          onChange={({ currentTarget }) => (minutes.value = Number(currentTarget.value))}
+          onChange={({ currentTarget }) => {
+            minutes.value = Number(currentTarget.value);
+            note({ minutes: currentTarget.value });
+          }}
         >
-          <option value="60">the last hour</option>
-          <option value="360">the last 6 hours</option>
-          <option value="1440">the last day</option>
-          <option value="10080">the last 7 days</option>
+          {periods.map(([length, name]) => (
+            <option key={length} value={String(length)}>
+              {name}
+            </option>
+          ))}
         </select>
         {replay.value?.state === "running" && (
           <span class="row-flex soft" role="status">
@@ -161,7 +191,7 @@ function Bench({ route, text }: { readonly route: string; readonly text: string 
           </button>
         )}
         <CopyButton label="Copy the YAML" text={() => editor.current?.value ?? ""} />
-        <span class="faint">
+        <span class={mayRun ? "faint wide-only" : "faint"}>
           {mayRun ? "Ctrl Enter runs too" : "Running rules is for operators who may read messages."}
         </span>
       </div>
@@ -185,7 +215,7 @@ function Report({ report }: { readonly report: PolicyReport }) {
       </header>
       {changed > 0 && (
         <WideContent label="Changed decisions">
-          <table>
+          <table class="labelled">
             <thead>
               <tr>
                 <th>Change</th>
@@ -221,24 +251,26 @@ function Row({ group }: { readonly group: ChangeGroup }) {
           <Foreign text={group.target ?? group.method} />
         </b>
       </td>
-      <td class="name">
-        <Foreign text={group.rule ?? "no rule"} />
+      <td class="name" data-label="rule">
+        <Foreign text={group.rule ?? "none"} />
       </td>
-      <td class="soft">
+      <td class="soft name" data-label="who">
         <Foreign text={group.principals.join(", ")} />
       </td>
-      <td class="soft">
+      <td class="soft whole">
         {group.detail.slice(0, 3).map((line) => (
           <div key={line}>
             <Foreign text={line} />
           </div>
         ))}
       </td>
-      <td class="right">{formatCount(group.count)}</td>
-      <td>
+      <td class="right" data-label="count">
+        {formatCount(group.count)}
+      </td>
+      <td class="links">
         {group.examples.slice(0, 3).map((id, index) => (
           <a key={id} href={href("exchange", id)}>
-            <u>example {index + 1}</u>{" "}
+            <u>example {index + 1}</u>
           </a>
         ))}
       </td>

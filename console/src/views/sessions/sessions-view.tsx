@@ -243,7 +243,7 @@ function SessionPage({ filter }: { readonly filter: string }) {
         {exchanges.length > 0 && (
           <Tabs
             label="Ways to look at the session"
-            isKept
+            setting="as"
             tabs={[
               { name: "Timeline", content: () => <Timeline exchanges={exchanges} /> },
               { name: "Conversation", content: () => <Conversation filter={filter} round={round} /> },

@@ -6,7 +6,7 @@ import type { ExchangeRecord } from "../../../../src/recorder/contract.ts";
 import { statusNames } from "../../parts/badges.tsx";
 import { useBrush } from "../../parts/brush.ts";
 import { WideContent } from "../../parts/wide-content.tsx";
-import { go, href } from "../../state/route.ts";
+import { go, href, note, place } from "../../state/route.ts";
 import { formatMs, formatTime, shortened, visibleText } from "../../text.ts";
 import type { TimeRange } from "../../time-range.ts";
 import { ExchangeDetail } from "../exchange/exchange-detail.tsx";
@@ -30,7 +30,11 @@ const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", 
 export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeRecord[] }) {
   const lanes = useMemo(() => lanesOf(exchanges, Date.now()), [exchanges]);
   const sight = useVisibleRange(lanes);
-  const selected = useSignal<string | undefined>(undefined);
+  const selected = useSignal(place.peek().query.get("exchange") ?? undefined);
+  const choose = (id: string): void => {
+    selected.value = id;
+    note({ exchange: id });
+  };
   const { visible } = sight;
   const { from, to } = visible;
   const box = useRef<HTMLDivElement>(null);
@@ -49,7 +53,7 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
         sight.look({ from: Math.max(lanes.from, drawn.from), to: Math.min(lanes.to, drawn.to) });
       else {
         const hit = document.elementFromPoint(event.clientX, event.clientY)?.getAttribute("data-exchange");
-        if (hit !== null && hit !== undefined) selected.value = hit;
+        if (hit !== null && hit !== undefined) choose(hit);
       }
     },
   });
@@ -68,9 +72,10 @@ export function Timeline({ exchanges }: { readonly exchanges: readonly ExchangeR
     }
     const index = calls.findIndex(({ exchange }) => exchange.id === selected.value);
     const next = calls[Math.min(calls.length - 1, Math.max(0, index + step))];
-    selected.value = next?.exchange.id;
+    if (next === undefined) return;
+    choose(next.exchange.id);
     // A call that is out of sight is brought into it.
-    if (next !== undefined && (next.to < from || next.from > to)) {
+    if (next.to < from || next.from > to) {
       const start = next.from - (to - from) / 10;
       sight.look({ from: start, to: start + (to - from) });
     }
@@ -151,10 +156,10 @@ function Zoom({
   const { from, to } = visible;
   return (
     <div class="row-flex">
-      <button type="button" class="button" onClick={() => zoom(0.5)}>
+      <button type="button" class="button" aria-keyshortcuts="+" onClick={() => zoom(0.5)}>
         Zoom in
       </button>
-      <button type="button" class="button" disabled={!isZoomed} onClick={() => zoom(2)}>
+      <button type="button" class="button" aria-keyshortcuts="-" disabled={!isZoomed} onClick={() => zoom(2)}>
         Zoom out
       </button>
       {isZoomed && (
@@ -165,7 +170,7 @@ function Zoom({
           <button type="button" class="button" disabled={to >= bounds.to} onClick={() => move(0.5)}>
             Later →
           </button>
-          <button type="button" class="button bare" onClick={showAll}>
+          <button type="button" class="button bare" aria-keyshortcuts="0" onClick={showAll}>
             Everything
           </button>
         </>

@@ -256,7 +256,7 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
     <section>
       <h3>Decided at the time</h3>
       <WideContent label="Decisions">
-        <table>
+        <table class="labelled">
           <thead>
             <tr>
               <th>By</th>
@@ -272,7 +272,7 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
                 <td>
                   {by} <span class="soft">{name}</span>
                 </td>
-                <td>{phase}</td>
+                <td data-label="on">{phase}</td>
                 <td>
                   {effect}
                   {enforced ? "" : ", only logged"}
@@ -283,10 +283,12 @@ function Recorded({ decisions }: { readonly decisions: readonly FrameDecision[] 
                     </span>
                   )}
                 </td>
-                <td class="name">
+                <td class="name" data-label={rule === undefined ? undefined : "rule"}>
                   <Foreign text={rule ?? ""} />
                 </td>
-                <td class="right">{formatMs(durationMs)}</td>
+                <td class="right" data-label="took">
+                  {formatMs(durationMs)}
+                </td>
               </tr>
             ))}
           </tbody>

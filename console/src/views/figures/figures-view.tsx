@@ -7,6 +7,7 @@ import { ApiError, get } from "../../state/api.ts";
 import { inParentheses } from "../../state/live.ts";
 import { useRefreshed } from "../../state/load.ts";
 import { href } from "../../state/route.ts";
+import { hasSeveralRoutes } from "../../state/session.ts";
 import { formatCount, formatMs } from "../../text.ts";
 import { chosenFilter, chosenMinutes, WindowChoice, WindowFilter } from "../sessions/sessions-view.tsx";
 import { Chart } from "./chart.tsx";
@@ -101,7 +102,7 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
         <h2>What is used most</h2>
       </header>
       <WideContent label="What is used most">
-        <table>
+        <table class="labelled">
           <thead>
             <tr>
               <th>Target</th>
@@ -115,21 +116,31 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
           <tbody>
             {targets.slice(0, 15).map((row) => (
               <tr key={`${row.route} ${row.method} ${row.target ?? ""}`}>
-                <td class="name">
+                <td class="name whole">
                   <a href={href("live", undefined, { filter: filterOf(row) })}>
                     <b>
                       <Foreign text={row.target ?? row.method} />
                     </b>
                   </a>{" "}
                   <span class="faint">
-                    <Foreign text={row.target === undefined ? row.route : `${row.method} ${row.route}`} />
+                    <Foreign text={besideName(row)} />
                   </span>
                 </td>
-                <td class="right">{formatCount(row.count)}</td>
-                <td class={`right${row.errors > 0 ? " bad-text" : ""}`}>{formatCount(row.errors)}</td>
-                <td class="right">{formatCount(row.refused)}</td>
-                <td class="right">{formatMs(row.p50Ms)}</td>
-                <td class="right">{formatMs(row.p95Ms)}</td>
+                <td class="right" data-label="calls">
+                  {formatCount(row.count)}
+                </td>
+                <td class={`right${row.errors > 0 ? " bad-text" : ""}`} data-label="errors">
+                  {formatCount(row.errors)}
+                </td>
+                <td class="right" data-label="refused">
+                  {formatCount(row.refused)}
+                </td>
+                <td class="right" data-label="p50">
+                  {formatMs(row.p50Ms)}
+                </td>
+                <td class="right" data-label="p95">
+                  {formatMs(row.p95Ms)}
+                </td>
               </tr>
             ))}
           </tbody>
@@ -137,6 +148,11 @@ function Targets({ figures: { targets } }: { readonly figures: Figures }) {
       </WideContent>
     </section>
   );
+}
+
+/** What stands beside the name of a row: its method, and its route where there are several. */
+function besideName({ method, route, target }: Figures["targets"][number]): string {
+  return [...(target === undefined ? [] : [method]), ...(hasSeveralRoutes() ? [`on ${route}`] : [])].join(" ");
 }
 
 /** Finds the exchanges of a row. */

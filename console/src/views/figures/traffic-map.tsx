@@ -1,5 +1,6 @@
 import type { RouteAbout } from "../../../../src/gateway/admin/schemas.ts";
 import type { TrafficEdge } from "../../../../src/gateway/admin/wire.ts";
+import { Foreign } from "../../parts/foreign.tsx";
 import { Loading, Problem } from "../../parts/notices.tsx";
 import { whoOf } from "../../parts/exchange-row.tsx";
 import { WideContent } from "../../parts/wide-content.tsx";
@@ -89,6 +90,14 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
       );
     });
   };
+  const routeHint = (route: string): string => {
+    const { policy } = about(route) ?? {};
+    return policy === undefined ? "no longer configured" : policy === "none" ? "no policy" : `policy: ${policy}`;
+  };
+  const serverHint = (server: string): string => {
+    const own = about(server.split(": ")[0] ?? server);
+    return own === undefined ? "no longer configured" : `${own.upstream}, ${own.health}`;
+  };
   return (
     <WideContent label="Map">
       {all.length > callers.length && (
@@ -96,18 +105,15 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
           The {formatCount(maxCallers)} callers with the most requests, of {formatCount(all.length)}.
         </p>
       )}
-      <svg class="map" viewBox={`0 0 ${width} ${height}`} role="img" aria-label="Map of callers, routes and servers">
+      <svg class="map" viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
         {lines(asked, [callers, routes], 0)}
         {lines(sent, [routes, servers], middle)}
         {callers.map((caller) => (
           <Node key={caller} x={0} y={yOf(caller, callers)} title={caller} hint="caller" />
         ))}
-        {routes.map((route) => {
-          const { policy } = about(route) ?? {};
-          const hint =
-            policy === undefined ? "no longer configured" : policy === "none" ? "no policy" : `policy: ${policy}`;
-          return <Node key={route} x={middle} y={yOf(route, routes)} title={route} hint={hint} />;
-        })}
+        {routes.map((route) => (
+          <Node key={route} x={middle} y={yOf(route, routes)} title={route} hint={routeHint(route)} />
+        ))}
         {servers.map((server) => {
           const own = about(server.split(": ")[0] ?? server);
           return (
@@ -116,12 +122,16 @@ function Drawn({ topology: { routes: known, edges } }: { readonly topology: Topo
               x={width - nodeWidth}
               y={yOf(server, servers)}
               title={server}
-              hint={own === undefined ? "no longer configured" : `${own.upstream}, ${own.health}`}
+              hint={serverHint(server)}
               isDegraded={own?.health.startsWith("failing") === true}
             />
           );
         })}
       </svg>
+      <div class="map-links">
+        <LinkList title="Callers" links={asked} most={most} hintOf={routeHint} />
+        <LinkList title="Servers" links={sent} most={most} hintOf={serverHint} />
+      </div>
     </WideContent>
   );
 }
@@ -134,18 +144,61 @@ interface LinkProps {
   readonly isAtStart: boolean;
 }
 
-function Link({ link: { count, errors, p95Ms }, share, at: [x1, y1, x2, y2], labelY, isAtStart }: LinkProps) {
+/** What a line means, in words. */
+function saidOf({ count, errors, p95Ms }: MapLink): string {
+  const failed = errors > 0 ? ` · ${formatCount(errors)} ${errors === 1 ? "error" : "errors"}` : "";
+  return `${formatCount(count)} · p95 ${formatMs(p95Ms)}${failed}`;
+}
+
+/** The lines as a list: for screen readers, and for pages too narrow to draw the map. */
+function LinkList({
+  title,
+  links,
+  most,
+  hintOf,
+}: {
+  readonly title: string;
+  readonly links: readonly MapLink[];
+  readonly most: number;
+  /** What is known of where a line leads to. */
+  readonly hintOf: (name: string) => string;
+}) {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <ul>
+        {links.map((link) => (
+          <li key={`${link.from} ${link.to}`}>
+            <div class="row-flex">
+              <span>
+                <Foreign text={link.from} /> <span class="faint">→</span> <Foreign text={link.to} />
+              </span>
+              <span class={link.errors > 0 ? "bad-text" : "soft"}>{saidOf(link)}</span>
+            </div>
+            <div class="faint">
+              <Foreign text={hintOf(link.to)} />
+            </div>
+            <svg class="share" viewBox="0 0 100 3" preserveAspectRatio="none" aria-hidden="true">
+              <rect class={link.errors > 0 ? "errors" : ""} width={Math.max(1, (link.count / most) * 100)} height="3" />
+            </svg>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Link({ link, share, at: [x1, y1, x2, y2], labelY, isAtStart }: LinkProps) {
   const middle = (x1 + x2) / 2;
   return (
     <g>
       <path
-        class={`edge${errors > 0 ? " errors" : ""}`}
+        class={`edge${link.errors > 0 ? " errors" : ""}`}
         d={`M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`}
         stroke-width={1 + share * 7}
       />
       <text class="soft" x={isAtStart ? x1 + 8 : x2 - 8} y={labelY} text-anchor={isAtStart ? "start" : "end"}>
-        {formatCount(count)} · p95 {formatMs(p95Ms)}
-        {errors > 0 ? ` · ${formatCount(errors)} ${errors === 1 ? "error" : "errors"}` : ""}
+        {saidOf(link)}
       </text>
     </g>
   );

@@ -1,6 +1,7 @@
 import { signal, useSignal } from "@preact/signals";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
+import { pageCommands, type PaletteCommand } from "./page-commands.ts";
 import { go, href } from "./state/route.ts";
 import { signOut } from "./state/session.ts";
 import { nextTheme } from "./state/theme.ts";
@@ -8,12 +9,6 @@ import { views } from "./views.tsx";
 
 /** Whether the command palette is open. */
 export const isPaletteOpen = signal(false);
-
-interface PaletteCommand {
-  readonly name: string;
-  readonly keys?: string;
-  readonly run: () => void;
-}
 
 const filters: readonly (readonly [string, string])[] = [
   ["Show refused calls", "denied"],
@@ -24,9 +19,10 @@ const filters: readonly (readonly [string, string])[] = [
   ["Show running requests", "open"],
 ];
 
-function commands(text: string): readonly PaletteCommand[] {
+function commands(text: string, ofPage: readonly PaletteCommand[]): readonly PaletteCommand[] {
   const all: readonly PaletteCommand[] = [
     ...views.map(({ view, name, key }) => ({ name: `Go to ${name}`, keys: `g ${key}`, run: () => go(href(view)) })),
+    ...ofPage,
     ...filters.map(([name, filter]) => ({ name, run: () => go(href("live", undefined, { filter })) })),
     { name: "Change the theme", run: nextTheme },
     { name: "Sign out", run: () => void signOut() },
@@ -48,7 +44,9 @@ function OpenPalette() {
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
-  const found = commands(text.value);
+  // Again while somebody types: a view may still have been loading.
+  const ofPage = useMemo(pageCommands, [text.value]);
+  const found = commands(text.value, ofPage);
   const index = Math.min(at.value, found.length - 1);
   // Before the browser draws it, so that what is typed at once is not lost.
   useLayoutEffect(() => {
@@ -58,6 +56,10 @@ function OpenPalette() {
       if (before instanceof HTMLElement) before.focus();
     };
   }, []);
+  useEffect(
+    () => document.querySelector(`#palette-${index}`)?.scrollIntoView({ block: "nearest" }),
+    [index, found.length],
+  );
   const close = (): void => {
     isPaletteOpen.value = false;
   };
@@ -83,8 +85,9 @@ function OpenPalette() {
           }}
           onKeyDown={(event) => {
             if (event.key === "Escape") close();
+            // The key would press the button, too, that a command gives the focus to.
+            if (event.key === "Tab" || event.key === "Enter") event.preventDefault();
             if (event.key === "Enter") run(found[index]);
-            if (event.key === "Tab") event.preventDefault();
             const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
             if (step === 0) return;
             event.preventDefault();

@@ -3,7 +3,15 @@ import { legacyUpstream } from "../support/legacy-upstream.ts";
 import type { Vault } from "./upstreams.ts";
 
 const objectSchema = { type: "object" } as const;
-const tools = ["status", "transfer", "search"].map((name) => ({ name, inputSchema: objectSchema }));
+const names = ["status", "transfer", "search"];
+const tools = names.map((name) => ({ name, inputSchema: objectSchema }));
+
+/** How the bank is offered: by itself, or beside another server. */
+export const places: Readonly<Record<string, Pick<Vault, "amongOthers" | "tools">>> = {
+  alone: {},
+  "among others": { amongOthers: "by its own names" },
+  "renamed among others": { amongOthers: "renamed", tools: names },
+};
 
 /**
  * A server that reads as leniently as any: member names and methods without regard to letter case, one object or a list of

@@ -1,6 +1,6 @@
 import { openGateway } from "../support/local-gateway.ts";
 import { argumentAttempts } from "./arguments.ts";
-import { openBank } from "./bank.ts";
+import { openBank, places } from "./bank.ts";
 import { factsOf, sendRaw } from "./http-client.ts";
 import { httpAttempts, type HttpFacts } from "./http.ts";
 import { type Intruder, intruders } from "./intruders.ts";
@@ -106,7 +106,13 @@ const messageLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider,
   ),
 );
 
-const httpServers = ["legacy over HTTP", "modern over HTTP", "in process"] as const;
+const httpServers = [
+  "legacy over HTTP",
+  "modern over HTTP",
+  "in process",
+  "legacy among others",
+  "modern, searched",
+] as const;
 const eras: readonly HttpFacts["era"][] = ["legacy", "modern"];
 
 const httpLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, guardBy]) =>
@@ -129,27 +135,29 @@ const httpLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, gu
 
 /** Arguments and kinds that a lenient server reads otherwise; decision points that are not told what counts get fewer. */
 const lenientLanes: readonly Lane[] = Object.entries(argumentProviders).flatMap(([provider, openProvider]) =>
-  Object.entries(intruders).map(([client, intrude]) => ({
-    provider,
-    client,
-    server: "lenient over HTTP",
-    run: async () => {
-      await using bank = await openBank();
-      await using guard = await openProvider();
-      await using gateway = await openGateway({ upstream: bank.upstream, policy: guard.policy });
-      await using intruder = await intrude(gateway);
-      const read = argumentAttempts.filter(({ kind }) => !guard.isBlind || kind === "repeated");
-      const attempts: readonly MessageAttempt[] = [
-        ...read.map(({ name, tool, json }) => ({ name, text: callOf(tool, json) })),
-        ...kindAttempts.map((attempt) => ({ name: attempt.name, text: kindMessage(attempt) })),
-      ];
-      const through = await record(bank, attempts, ({ text }) => intruder.send(text(intruder.era)));
-      const last = await intruder.callOpen();
-      const late = (await bank.reached()).slice(through.length).map((what) => `late: ${what}`);
-      const lost = last.includes("shut") ? [] : [`the open call is not answered: ${last}`];
-      return { attempts: attempts.length, through: [...through, ...late, ...lost] };
-    },
-  })),
+  Object.entries(intruders).flatMap(([client, intrude]) =>
+    Object.entries(places).map(([place, offered]) => ({
+      provider,
+      client,
+      server: `lenient, ${place}`,
+      run: async () => {
+        await using bank = await openBank();
+        await using guard = await openProvider();
+        await using gateway = await openGateway({ ...servedBy({ ...bank, ...offered }), policy: guard.policy });
+        await using intruder = await intrude(gateway);
+        const read = argumentAttempts.filter(({ kind }) => !guard.isBlind || kind === "repeated");
+        const attempts: readonly MessageAttempt[] = [
+          ...read.map(({ name, tool, json }) => ({ name, text: callOf(tool, json) })),
+          ...kindAttempts.map((attempt) => ({ name: attempt.name, text: kindMessage(attempt) })),
+        ];
+        const through = await record(bank, attempts, ({ text }) => intruder.send(text(intruder.era)));
+        const last = await intruder.callOpen();
+        const late = (await bank.reached()).slice(through.length).map((what) => `late: ${what}`);
+        const lost = last.includes("shut") ? [] : [`the open call is not answered: ${last}`];
+        return { attempts: attempts.length, through: [...through, ...late, ...lost] };
+      },
+    })),
+  ),
 );
 
 /** Every client with every server and every provider. */

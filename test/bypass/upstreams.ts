@@ -19,6 +19,8 @@ export interface Vault extends AsyncDisposable {
   readonly upstream: NonNullable<ConfigInput["upstream"]>;
   /** Where another server stands beside it, behind the same endpoint: how its tools are offered there. */
   readonly amongOthers?: "by its own names" | "renamed" | "renamed and searched";
+  /** The tools that keep their names where it is renamed; those of the vault unless given. */
+  readonly tools?: readonly string[];
   /** Everything that reached it and had no business there, and every closed thing that was used. */
   readonly reached: () => Promise<readonly string[]>;
 }
@@ -37,7 +39,7 @@ export const vaults = {
 } satisfies Readonly<Record<string, () => Promise<Vault>>>;
 
 /** What is behind the gateway: the vault, or the vault and a server beside it. */
-export function servedBy({ upstream, amongOthers }: Vault): ConfigInput {
+export function servedBy({ upstream, amongOthers, tools: named = [open.tool, closed.tool] }: Vault): ConfigInput {
   if (amongOthers === undefined) return { upstream };
   const beside = { server: () => createToolServer({ name: "beside", tools: ["look"], resources: ["beside://all"] }) };
   // A client on stdio waits for nothing, and a URI that nobody lists is tried at both servers.
@@ -45,10 +47,11 @@ export function servedBy({ upstream, amongOthers }: Vault): ConfigInput {
   const prefix = amongOthers === "by its own names" ? "" : "vault";
   const upstreams = { vault: { ...upstream, prefix }, beside };
   if (prefix === "") return { limits, routes: { vault: { upstreams } } };
-  const tools = {
-    [`${prefix}__${open.tool}`]: { name: open.tool, arguments: { as: { fixed: '"guest"' } } },
-    [`${prefix}__${closed.tool}`]: { name: closed.tool, arguments: { code: { default: "1234" } } },
+  const own: Readonly<Record<string, Readonly<Record<string, { fixed?: string; default?: string }>>>> = {
+    [open.tool]: { as: { fixed: '"guest"' } },
+    [closed.tool]: { code: { default: "1234" } },
   };
+  const tools = Object.fromEntries(named.map((name) => [`${prefix}__${name}`, { name, arguments: own[name] ?? {} }]));
   const everything = { tools: ["*"], prompts: ["*"], resources: ["*"], when: "true", discovery: "search" as const };
   const views = amongOthers === "renamed" ? {} : { everything };
   return { limits, routes: { vault: { upstreams, overrides: { tools }, views } } };

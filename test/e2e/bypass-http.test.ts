@@ -4,23 +4,22 @@ import { factsOf, sendRaw } from "../bypass/http-client.ts";
 import { httpAttempts } from "../bypass/http.ts";
 import { openCall, plainAttempt } from "../bypass/messages.ts";
 import { allowing } from "../bypass/policies.ts";
-import { vaults } from "../bypass/upstreams.ts";
+import { servedBy, vaults } from "../bypass/upstreams.ts";
 import { closed, open } from "../bypass/vault.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { localConfig, openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
 
 const places = (["legacy", "modern"] as const).flatMap((era) =>
-  (["legacy over HTTP", "modern over HTTP", "in process"] as const).map((server) => ({ era, server })),
+  (["legacy over HTTP", "modern over HTTP", "in process", "legacy among others", "modern, searched"] as const).map(
+    (server) => ({ era, server }),
+  ),
 );
 
 describe("the corpus of attempts by HTTP itself", () => {
   it.each(places)("reaches nothing ($era client, $server)", async ({ era, server }) => {
     await using vault = await vaults[server]();
-    await using gateway = await openGateway({
-      upstream: vault.upstream,
-      policy: allowing["rules that allow"],
-    });
+    await using gateway = await openGateway({ ...servedBy(vault), policy: allowing["rules that allow"] });
     const facts = await factsOf(gateway, era);
     const successes: string[] = [];
     for (const { name, bytes } of httpAttempts) {
@@ -39,7 +38,7 @@ describe("the corpus of attempts by HTTP itself", () => {
     "is real: without a policy the plain call arrives ($era client, $server)",
     async ({ era, server }) => {
       await using vault = await vaults[server]();
-      await using gateway = await openGateway({ upstream: vault.upstream });
+      await using gateway = await openGateway(servedBy(vault));
       const [plain] = httpAttempts;
       // The first call of a session waits until the server has opened its stream.
       const said = await sendRaw(gateway, plain?.bytes(await factsOf(gateway, era)) ?? Buffer.alloc(0), 10_000);

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 
 import { argumentAttempts } from "../bypass/arguments.ts";
-import { openBank, wrongIn } from "../bypass/bank.ts";
+import { openBank, places, wrongIn } from "../bypass/bank.ts";
 import { type Intruder, intruders } from "../bypass/intruders.ts";
 import { kindAttempts } from "../bypass/kinds.ts";
 import { callOf, kindMessage } from "../bypass/messages.ts";
 import { allowing, denying } from "../bypass/policies.ts";
 import { argumentProviders, type OpenProvider, remoteProviders } from "../bypass/providers.ts";
-import type { Vault } from "../bypass/upstreams.ts";
+import { servedBy, type Vault } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
 
 /** Makes every attempt; which of them got through, by name. */
@@ -30,6 +30,17 @@ async function attemptAll(
 }
 
 const clients = Object.entries(intruders).map(([client, intrude]) => ({ client, intrude }));
+const ways = Object.entries(places);
+
+/** Each pair with a bank of its own, and in turn with one of those that have another server beside them. */
+function inPlaces<Pair>(pairs: readonly Pair[]) {
+  const [alone, ...others] = ways;
+  return pairs.flatMap((pair, index) =>
+    [alone, others[index % others.length]].flatMap((way) =>
+      way === undefined ? [] : [{ ...pair, place: way[0], offered: way[1] }],
+    ),
+  );
+}
 const asText = (text: string | Uint8Array): string => Buffer.from(text).toString();
 
 describe("arguments that a lenient server reads otherwise", () => {
@@ -45,10 +56,10 @@ describe("arguments that a lenient server reads otherwise", () => {
     expect(harmless).toEqual([]);
   });
 
-  it.each(pairs)("reach nothing ($how, $client)", async ({ openProvider, intrude }) => {
+  it.each(inPlaces(pairs))("reach nothing ($how, $client, $place)", async ({ openProvider, intrude, offered }) => {
     await using provider = await openProvider();
     await using bank = await openBank();
-    await using gateway = await openGateway({ upstream: bank.upstream, policy: provider.policy });
+    await using gateway = await openGateway({ ...servedBy({ ...bank, ...offered }), policy: provider.policy });
     await using intruder = await intrude(gateway);
     // A decision point that is not told which names count has to insist on those that it reads.
     const attempts = messagesFor(intruder.era).filter(({ kind }) => !provider.isBlind || kind === "repeated");
@@ -62,12 +73,12 @@ describe("arguments that a lenient server reads otherwise", () => {
     ["search", '{"filter":{"owner":"me"},"options":{"depth":1},"rows":[{"Owner":1},{"owner":2}]}'],
   ] as const;
 
-  it.each(Object.entries(argumentProviders))(
-    "do not keep proper ones from passing (%s)",
-    async (_how, openProvider) => {
+  it.each(inPlaces(Object.entries(argumentProviders).map(([how, openProvider]) => ({ how, openProvider }))))(
+    "do not keep proper ones from passing ($how, $place)",
+    async ({ openProvider, offered }) => {
       await using provider = await openProvider();
       await using bank = await openBank();
-      await using gateway = await openGateway({ upstream: bank.upstream, policy: provider.policy });
+      await using gateway = await openGateway({ ...servedBy({ ...bank, ...offered }), policy: provider.policy });
       await using intruder = await intruders["2025-11-25 over HTTP"]?.(gateway);
       for (const [tool, json] of proper) await intruder?.send(asText(callOf(tool, json)("legacy")));
       expect(bank.served().filter((text) => text.includes("tools/call"))).toHaveLength(proper.length);
@@ -80,12 +91,12 @@ describe("messages whose id says another kind than their method", () => {
   const local = Object.entries({ ...allowing, ...denying }).map(
     ([how, policy]) => [how, async (): Promise<Partial<OpenProvider>> => ({ policy })] as const,
   );
-  const ways: readonly (readonly [string, () => Promise<Partial<OpenProvider>>])[] = [
+  const policies: readonly (readonly [string, () => Promise<Partial<OpenProvider>>])[] = [
     ["no policy", async () => ({})],
     ...local,
     ...Object.entries(remoteProviders),
   ];
-  const pairs = ways.flatMap(([how, openProvider], row) =>
+  const pairs = policies.flatMap(([how, openProvider], row) =>
     // Every way with some of the clients, and every client with some of the ways.
     clients.filter((_, column) => (row + column) % 2 === 0).map((client) => ({ how, openProvider, ...client })),
   );
@@ -98,11 +109,11 @@ describe("messages whose id says another kind than their method", () => {
     expect(harmless.map(({ name }) => name)).toEqual([]);
   });
 
-  it.each(pairs)("reach nothing ($how, $client)", async ({ openProvider, intrude }) => {
+  it.each(inPlaces(pairs))("reach nothing ($how, $client, $place)", async ({ openProvider, intrude, offered }) => {
     const { policy, [Symbol.asyncDispose]: close } = await openProvider();
     await using _provider = { [Symbol.asyncDispose]: async () => close?.() };
     await using bank = await openBank();
-    await using gateway = await openGateway({ upstream: bank.upstream, ...(policy && { policy }) });
+    await using gateway = await openGateway({ ...servedBy({ ...bank, ...offered }), ...(policy && { policy }) });
     await using intruder = await intrude(gateway);
     const attempts = kindAttempts.map((attempt) => ({
       name: attempt.name,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { headgate, temporaryFolder } from "../support/capture-file.ts";
+import { serveTestKit } from "../support/served-kit.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
 
@@ -53,6 +54,8 @@ routes:
     upstreams:
       web: { url: "${fixture.url}" }
       gone: { url: "http://127.0.0.1:1/mcp" }
+      one: { demo: true, prefix: "" }
+      two: { demo: true, prefix: "" }
     federation: { nameLength: 32, listing: { page: 2 } }
 `,
     );
@@ -72,6 +75,8 @@ routes:
     const called = await headgate("call", "gone__x", "--url", gateway.url);
     expect(called.output).toContain("unknown tool `gone__x`");
     expect(called.output).toContain("(missing from the list: the tools of gone)");
+    const clashing = await headgate("call", "add", "--url", gateway.url);
+    expect(clashing.output).toContain("`add` is left out: several servers have it");
   });
 
   it("checks names against the approved definitions of several servers", async () => {
@@ -116,6 +121,7 @@ routes:
   });
 
   it("examines each server, and what only shows where they are one", async () => {
+    await using kit = await serveTestKit();
     using folder = temporaryFolder();
     const file = folder.write(
       "headgate.yaml",
@@ -127,6 +133,7 @@ routes:
       one: { demo: true, prefix: "" }
       two: { demo: true, prefix: "" }
       a-demo-with-a-long-name: { demo: true }
+      kit: { url: "${kit.url}" }
       gone: { url: "http://127.0.0.1:1/mcp" }
     federation: { nameLength: 35 }
     overrides: { tools: { one__add: { hide: true } } }
@@ -137,7 +144,10 @@ routes:
     expect(exitCode).toBe(1);
     expect(output).toMatch(/desk\/one: built-in demo server\n {2}ok .*answered.*\n {2}ok {3}5 tools/u);
     expect(output).toMatch(/desk\/gone: .*\n {2}FAIL TCP: cannot connect/u);
-    expect(output).toContain("desk: 4 servers as one\n");
+    expect(output).toMatch(
+      /desk\/kit: .*\n {2}ok .*connected.*\n {2}ok .*answered.*\n {2}ok .* tools, no resources, no prompts\n/u,
+    );
+    expect(output).toContain("desk: 5 servers as one\n");
     expect(output).toContain("warn add is left out: several servers have it\n");
     expect(output).toMatch(/warn gone is missing since \S+: /u);
     expect(output).toMatch(/warn a-demo-with-a-long-name__\S+ is cut from \S+\n/u);
@@ -155,13 +165,15 @@ routes:
     upstreams:
       github: { url: https://example.com/mcp, prefix: gh, required: true }
       notes: { demo: true, prefix: "" }
+      third: { demo: true }
 `,
     );
     const { output, exitCode } = await headgate("check", "--only-file", file);
     expect(exitCode).toBe(0);
-    expect(output).toContain("desk  /desk/mcp /mcp  2 servers as one");
-    expect(output).toContain("    gh__…         https://example.com/mcp  (required)");
-    expect(output).toContain("    (bare names)  built-in demo server");
+    expect(output).toContain("desk  /desk/mcp /mcp  3 servers as one");
+    expect(output).toContain("    github, as gh__…   https://example.com/mcp  (required)\n");
+    expect(output).toContain("    notes, bare names  built-in demo server\n");
+    expect(output).toContain("    third__…           built-in demo server");
     const clash = folder.write("bad.yaml", "routes: { w: { upstreams: { a__b: { demo: true } } } }\n");
     expect((await headgate("check", "--only-file", clash)).output).toContain("contains the separator `__`");
   });

@@ -119,7 +119,8 @@ function formatCallProgress({ progress, total, message }: Progress): string {
   return printableLine(message === undefined ? count : `${count} ${message}`);
 }
 
-function noSuchTool(name: string, { entries, notes: { degraded } }: WholeList<Tool>): string {
+function noSuchTool(name: string, { entries, notes: { degraded, clashes } }: WholeList<Tool>): string {
+  if (clashes.includes(name)) return printableLine(`\`${name}\` is left out: several servers have it`);
   const names = entries.map((tool) => tool.name);
   const meant = closestName(name, names);
   const first = names.slice(0, 10).map((known) => `\`${known}\``);

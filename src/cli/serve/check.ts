@@ -78,13 +78,16 @@ function formatListener({ listen }: Config): string {
   return `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** One line for each server behind a route: its prefix and address. */
+/** One line for each server behind a route: how its names begin, its own name where that differs, and its address. */
 function formatMembers({ members, separator }: FederationConfig): readonly string[] {
-  const prefixes = members.map(({ prefix }) => (prefix === "" ? "(bare names)" : `${prefix}${separator}…`));
-  const width = Math.max(...prefixes.map(({ length }) => length));
+  const labels = members.map(({ name, prefix }) => {
+    if (prefix === "") return `${name}, bare names`;
+    return prefix === name ? `${prefix}${separator}…` : `${name}, as ${prefix}${separator}…`;
+  });
+  const width = Math.max(...labels.map(({ length }) => length));
   return members.map(({ required, upstream }, index) => {
-    const [prefix = ""] = [prefixes[index]];
-    return `${prefix.padEnd(width)}  ${formatServer(upstream)}${required ? "  (required)" : ""}`;
+    const [label = ""] = [labels[index]];
+    return `${label.padEnd(width)}  ${formatServer(upstream)}${required ? "  (required)" : ""}`;
   });
 }
 

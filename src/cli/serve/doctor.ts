@@ -196,14 +196,14 @@ async function converse(config: Config, route: RouteConfig, io: CommandIo): Prom
       lines.era() ?? (route.upstream.type === "http" || route.upstream.type === "stdio" ? "legacy" : "both eras");
     const answered = `${printableLine(`${name} ${version}`)} answered after ${seconds()}, ${era}`;
     const capabilities = client.getServerCapabilities() ?? {};
-    const tools = capabilities.tools === undefined ? [] : (await client.listTools()).tools;
-    const resources = capabilities.resources === undefined ? [] : (await client.listResources()).resources;
-    const prompts = capabilities.prompts === undefined ? [] : (await client.listPrompts()).prompts;
-    const has = [
-      counted(tools.length, "tool"),
-      counted(resources.length, "resource"),
-      counted(prompts.length, "prompt"),
-    ].join(", ");
+    const { tools, resources, prompts } = capabilities;
+    const counts = [
+      tools && counted((await client.listTools()).tools.length, "tool"),
+      resources && counted((await client.listResources()).resources.length, "resource"),
+      prompts && counted((await client.listPrompts()).prompts.length, "prompt"),
+    ].filter((count) => count !== undefined);
+    const absent = Object.entries({ tools, resources, prompts }).flatMap(([kind, one]) => (one ? [] : [`no ${kind}`]));
+    const has = [...counts, ...absent].join(", ");
     return [
       { outcome: "ok", text: answered },
       { outcome: "ok", text: has },

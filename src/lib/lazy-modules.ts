@@ -34,6 +34,6 @@ export const nodeHttp = process.getBuiltinModule("node:http");
  * Opens a SQLite database. Loaded lazily, so that node-version.ts can report the needed version on a Node without
  * SQLite.
  */
-export function openDatabase(file: string, options: DatabaseSyncOptions = {}): DatabaseSync {
+export function openDatabase(file: string | URL, options: DatabaseSyncOptions = {}): DatabaseSync {
   return new (process.getBuiltinModule("node:sqlite").DatabaseSync)(file, options);
 }

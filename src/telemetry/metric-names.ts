@@ -211,7 +211,7 @@ export const metricDefinitions = {
   recordLost: counter(
     "headgate_record_lost_frames_total",
     [],
-    "Frames missing from the recording: its queue was full, or its file was deleted or moved.",
+    "Frames missing from the recording: its queue was full, or its file was deleted, moved, emptied or overwritten.",
   ),
   startTime: gauge("process_start_time_seconds", [], "Start time of the process, in seconds since 1970."),
   uptime: gauge("process_uptime_seconds", [], "Uptime of the process."),

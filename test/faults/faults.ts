@@ -279,6 +279,27 @@ export const faults: readonly Fault[] = [
     "deleted while nothing is written is noticed",
   ),
   row(
+    "R10",
+    "another program's file over the recording",
+    "refused or unrecorded; that file is not changed",
+    "recorder-overwritten",
+    "is noticed and not changed",
+  ),
+  row(
+    "R11",
+    "recording cut off, older copy put back, log damaged",
+    "later calls are kept; what is lost is counted",
+    "recorder-overwritten",
+    "goes on, has every later call, and says what is lost",
+  ),
+  row(
+    "R13",
+    "file of another program configured as the recording",
+    "refused, and not changed",
+    "recorder-overwritten",
+    "is refused as a recording, and not changed",
+  ),
+  row(
     "R12",
     "a reader holds the file",
     "the write-ahead log is bounded",

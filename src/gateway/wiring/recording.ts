@@ -71,7 +71,7 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
   // A request and its answer wait for the disk, and together no longer than a request may take.
   const appendMs = (): number => Math.min(longestAppendMs, Math.max(1, deps.hardMs() / 2));
   const store = openStore(config, deps, appendMs, (error, lost) => {
-    log.error({ ...errorFields(error), lost }, "recording was deleted or moved; starting a new one");
+    log.error({ ...errorFields(error), lost }, "recording was changed by another program; opening it again");
     recorder.lose(lost);
   });
   const recorder = createRecorder({

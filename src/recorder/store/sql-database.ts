@@ -20,7 +20,7 @@ export interface SqlDatabase {
   bytes(): Promise<number>;
   /** Returns free space to the system, as far as that is quick. */
   compact(): Promise<void>;
-  /** Rejects if what is written can no longer be found, because its file was deleted or moved. */
+  /** Rejects if what is written can no longer be found, because others changed its file. */
   check(): Promise<void>;
   close(): Promise<void>;
 }

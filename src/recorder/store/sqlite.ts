@@ -1,8 +1,16 @@
-import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, existsSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
+import {
+  type DatabaseFiles,
+  emptyLog,
+  type FileDamage,
+  type OpenDatabaseFile,
+  openDatabaseFile,
+  watchDatabaseFiles,
+} from "../../lib/keys/database-files.ts";
 import { makePrivate } from "../../lib/keys/private-file.ts";
 import { type ColumnValue, type SqlDatabase, type SqlRow, storeError } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
@@ -46,7 +54,7 @@ const checkpointPages = 500;
 /** Opens a SQLite file, which only its owner can read. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
   const { file, readOnly = false, maxPages, isDurable = false, maxWalBytes = defaultMaxWalBytes } = options;
-  const database = openFile(file, readOnly);
+  const { database, files } = openFile(file, readOnly);
   const statements = new Map<string, StatementSync>();
   let queue: Promise<unknown> = Promise.resolve();
 
@@ -80,22 +88,20 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   }
 
   const walFile = `${file}-wal`;
-  let identity: string | undefined;
-  let walIdentity: string | undefined;
-  let isFileGone = false;
-  let isGone = false;
-  const isEmptied = (): boolean => identity !== undefined && identityOf(file) === identity && statSync(file).size === 0;
 
-  /** Throws if the open files are not those at their paths: what is written then, nobody can read. */
+  /** Throws if the files are not as SQLite left them: what is written then, nobody can read. */
   function checkFiles(): void {
-    if (readOnly) return;
-    const wal = identityOf(walFile);
-    // It exists from the first write on, as long as this connection is open.
-    walIdentity ??= wal;
-    // Rotation of logs empties files that are open; from the beginning on, this one has a page.
-    isFileGone ||= identityOf(file) !== identity || isEmptied();
-    isGone ||= isFileGone || wal !== walIdentity;
-    if (isGone) throw new StoreGoneError(file, isFileGone);
+    const damage = files?.damage();
+    if (damage !== undefined) throw new StoreGoneError(file, damage);
+  }
+
+  /** Copies the log into the file as SQLite would by itself, but not into a file that another program has overwritten. */
+  function checkpoint(): void {
+    checkFiles();
+    if ((files?.logFrames() ?? 0) < checkpointPages) return;
+    database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+    // From now on, the file is known as it is.
+    checkFiles();
   }
 
   /** Throws if a reader keeps the write-ahead log from being emptied. */
@@ -115,10 +121,8 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
 
   if (!readOnly) {
     // In WAL mode a killed process neither corrupts the file nor loses a commit (sqlite.org/wal.html).
-    database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;`);
-    database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
-    database.exec(`PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = ${checkpointPages};`);
-    identity = identityOf(file);
+    database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
+    database.exec("PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = 0");
     if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
   }
   // Where SQLite expects to save work by an index made for one query, it reads every exchange to make it.
@@ -140,12 +144,14 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
           const value = await work(own);
           await attempt(() => {
             database.exec("COMMIT");
-            checkFiles();
+            checkpoint();
           });
           return value;
         } catch (error) {
           // After a full disk SQLite has rolled back already.
           if (database.isTransaction) database.exec("ROLLBACK");
+          if (isDamage(error)) files?.markDamaged();
+          await attempt(checkFiles);
           throw error;
         }
       }),
@@ -158,64 +164,80 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
         left = free;
         free = await inTurn(() =>
           attempt(() => {
+            checkFiles();
             database.exec(`PRAGMA incremental_vacuum(${vacuumPages})`);
+            checkpoint();
             return pragma("freelist_count");
           }),
         );
       }
-      await inTurn(() => attempt(() => emptyLog(database)));
+      await inTurn(() =>
+        attempt(() => {
+          checkFiles();
+          emptyLog(database);
+          checkFiles();
+        }),
+      );
     },
     check: () => attempt(checkFiles),
     close: async () => {
       await queue;
       if (!database.isOpen) return;
-      // A new store could not be opened over half of this one.
-      if (isEmptied()) for (const path of [file, walFile, `${file}-shm`]) rmSync(path, { force: true });
-      // SQLite itself does not do this for a file that was moved, which then lacks what is in the log.
-      else if (isGone) await attempt(() => emptyLog(database)).catch(() => {});
       statements.clear();
-      database.close();
+      if (files === undefined) database.close();
+      else files.close();
     },
   };
   return own;
 }
 
-function openFile(file: string, readOnly: boolean): DatabaseSync {
+function openFile(file: string, readOnly: boolean): { database: DatabaseSync; files: DatabaseFiles | undefined } {
   try {
+    if (readOnly) return { database: openDatabase(file, { readOnly, timeout: 5000 }), files: undefined };
     // SQLite would create the file readable for everyone; its neighbours get the permissions of the file.
-    if (!readOnly) {
-      closeSync(openSync(file, "a", 0o600));
-      makePrivate([file, `${file}-wal`, `${file}-shm`]);
-    }
-    return openDatabase(file, { readOnly, timeout: 5000 });
+    const own = openDatabaseFile(file, "headgate");
+    makePrivate([file, `${file}-wal`, `${file}-shm`]);
+    return openWatched(own);
   } catch (error) {
     throw storeError(file, error);
   }
 }
 
-/** The error of a store whose file was deleted or moved; it has to be reopened. */
-export class StoreGoneError extends Error {
-  /** Whether the file itself is gone. Of a log that is gone, everything is written to the file at the end. */
-  readonly isFileGone: boolean;
-
-  constructor(file: string, isFileGone: boolean) {
-    super(`${file} was deleted or moved`);
-    this.isFileGone = isFileGone;
-  }
-}
-
-/** Empties the write-ahead log, without waiting for readers. */
-function emptyLog(database: DatabaseSync): void {
-  database.exec("PRAGMA busy_timeout = 0");
+function openWatched(own: OpenDatabaseFile): { database: DatabaseSync; files: DatabaseFiles } {
+  let database: DatabaseSync | undefined;
   try {
-    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-  } finally {
-    database.exec("PRAGMA busy_timeout = 5000");
+    database = openDatabase(own.file, { timeout: 5000 });
+    if (own.isNew) database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA auto_vacuum = INCREMENTAL;`);
+    return { database, files: watchDatabaseFiles(own, database) };
+  } catch (error) {
+    database?.close();
+    closeSync(own.handle);
+    throw error;
   }
 }
 
-/** Device and inode of a file; undefined if there is none. */
-function identityOf(file: string): string | undefined {
-  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? undefined : `${found.dev} ${found.ino}`;
+/** Whether SQLite found that pages are not its own (sqlite.org/rescode.html: SQLITE_CORRUPT, SQLITE_NOTADB). */
+function isDamage(error: unknown): boolean {
+  const cause = error instanceof GatewayError ? error.cause : error;
+  const code = cause instanceof Error && "errcode" in cause ? Number(cause.errcode) & 0xff : 0;
+  return code === 11 || code === 26;
 }
+
+/** The error of a store whose files others have changed; it has to be reopened. */
+export class StoreGoneError extends Error {
+  readonly damage: FileDamage;
+
+  constructor(file: string, damage: FileDamage) {
+    super(describe[damage](file));
+    this.damage = damage;
+  }
+}
+
+const describe: Readonly<Record<FileDamage, (file: string) => string>> = {
+  moved: (file) => `${file} was deleted or moved`,
+  emptied: (file) => `${file} was emptied`,
+  overwritten: (file) => `${file} was overwritten by another program`,
+  damaged: (file) => `${file} was damaged, and is renamed to end in ".damaged-" and a number`,
+  "log moved": (file) => `${file}-wal or ${file}-shm was deleted or moved`,
+  "log overwritten": (file) => `${file}-wal was overwritten by another program`,
+};

@@ -165,7 +165,7 @@ export interface RecordStore extends RecordReader {
   prune(rules: PruneRules, onProgress?: Progress): Promise<PruneResult>;
   /** Imports capture lines; frames that are stored already are skipped. */
   import(lines: AsyncIterable<CaptureLine>): Promise<ImportResult>;
-  /** Rejects if the store was deleted or moved and has to be reopened. */
+  /** Rejects if others changed the files of the store, and it has to be reopened. */
   check(): Promise<void>;
   /** How many frames of a capture are stored. */
   storedFrames(capture: string): Promise<number>;

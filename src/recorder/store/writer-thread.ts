@@ -31,12 +31,10 @@ export type WriterRequest =
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
 
-/** The id of a reply that nobody asked for: the store was deleted or moved. */
+/** The id of a reply that nobody asked for: others have changed the files of the store. */
 export const goneId = -1;
 /** The id of the first reply: the thread has loaded its code and begins to serve. */
 export const loadedId = -2;
-/** The end of the message of a store that was deleted or moved. */
-const goneText = "was deleted or moved";
 
 /** Its reply. */
 export type WriterReply =
@@ -45,9 +43,10 @@ export type WriterReply =
       readonly id: number;
       readonly ok: false;
       readonly message: string;
-      readonly isGone: boolean;
-      /** Frames of the present capture that were in a file that is gone. */
-      readonly lostFrames: number;
+      /** The thread ends with this reply. */
+      readonly isEnded: boolean;
+      /** Set if others have changed the files of the store: how many frames of the present capture nobody will find. */
+      readonly gone: { readonly lostFrames: number } | undefined;
     };
 
 /** Writes recordings in a thread of its own, so that no message waits for a disk. */
@@ -86,7 +85,7 @@ export interface WriterOptions {
   readonly appendMs?: () => number;
   /** How long a request waits for a thread that is still loading, before `appendMs` begin. Read each time. */
   readonly loadMs?: () => number;
-  /** Called when the store was found deleted or moved, with the frames of it; the next batch begins a new one. */
+  /** Called when others have changed the files of the store, with the frames lost; the next batch opens it again. */
   readonly onGone?: (error: GatewayError, lostFrames: number) => void;
 }
 
@@ -102,6 +101,8 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
   const { setTimer = systemTimer, appendMs = () => longestAppendMs, loadMs = () => longestLoadMs, onGone } = options;
   let worker: WriterThread | undefined;
   let requests = 0;
+  /** The errors of stores that have to be opened again. */
+  const gone = new WeakSet<Error>();
 
   function start(): WriterThread {
     const waiting = new Map<number, PendingReply>();
@@ -122,14 +123,15 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
       const waiter = waiting.get(answer.id);
       waiting.delete(answer.id);
       const isPresent = worker === thread;
-      if (!answer.ok && answer.isGone && isPresent) worker = undefined;
+      if (!answer.ok && answer.isEnded && isPresent) worker = undefined;
       if (answer.ok) {
         waiter?.resolve(answer.value);
         return;
       }
       const error = new GatewayError("store_failed", answer.message);
+      if (answer.gone !== undefined) gone.add(error);
       // Several requests may have met the same end.
-      if (isPresent && answer.message.endsWith(goneText)) onGone?.(error, answer.lostFrames);
+      if (isPresent && answer.gone !== undefined) onGone?.(error, answer.gone.lostFrames);
       waiter?.reject(error);
     });
     const onEnd = (cause?: unknown): void => {
@@ -208,8 +210,8 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
       try {
         await ask({ type: "append", capture, packs }, appendMs());
       } catch (error) {
-        if (!(error instanceof GatewayError) || !error.message.endsWith(goneText)) throw error;
-        // None of it is in a file that can be found, so another thread begins a new one.
+        if (!(error instanceof Error) || !gone.has(error)) throw error;
+        // None of it is in a file that can be found, so another thread opens it again.
         await ask({ type: "append", capture, packs }, appendMs());
       }
     },

@@ -5,12 +5,13 @@ import { systemTimer } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import { readPackBuffer } from "../exchange-batcher.ts";
 import type { RecordStore } from "./store-contract.ts";
+import type { FileDamage } from "../../lib/keys/database-files.ts";
 import { openSqliteStore, StoreGoneError } from "./sqlite.ts";
 import { goneId, loadedId, type WriterReply, type WriterRequest, type WriterTarget } from "./writer-thread.ts";
 
 const idleMs = 200;
 const indexBatch = 500;
-/** How soon a store that was deleted or moved is noticed if nothing is written. */
+/** How soon it is noticed that others changed the files of the store if nothing is written. */
 const checkMs = 1000;
 
 /** Opens the store of a writer thread. */
@@ -32,9 +33,10 @@ export function serveWriter(
   let isIndexing = false;
   let isClosed = false;
   let isUsable = true;
-  /** The capture of the last batch, and how many frames of it were in a file that is gone. */
+  /** The capture of the last batch, how many of its frames this thread wrote, and how many of them are gone. */
   let capture: string | undefined;
-  let lostFrames = 0;
+  let writtenFrames = 0;
+  let gone: { readonly lostFrames: number } | undefined;
   let stopCheck = systemTimer(checkMs, check);
 
   function indexSoon(): void {
@@ -71,13 +73,29 @@ export function serveWriter(
     if (!(error instanceof GatewayError) || !(error.cause instanceof StoreGoneError) || !isUsable) return;
     isUsable = false;
     const store = await opened;
-    if (error.cause.isFileGone) lostFrames = await framesIn(store);
+    gone = { lostFrames: await lostFrames(store, error.cause.damage) };
     await end(store);
   }
 
-  /** A deleted file can still be read through its open connection. */
-  async function framesIn(store: RecordStore): Promise<number> {
-    return capture === undefined ? 0 : store.storedFrames(capture).catch(() => 0);
+  /** How many frames of this capture nobody will find. */
+  async function lostFrames(store: RecordStore, damage: FileDamage): Promise<number> {
+    switch (damage) {
+      case "log moved":
+        return 0;
+      // A deleted file can still be read through its open connection.
+      case "moved":
+      case "emptied":
+        return capture === undefined ? 0 : store.storedFrames(capture).catch(() => writtenFrames);
+      // Read again, the log has what is left of it.
+      case "log overwritten":
+        return capture === undefined
+          ? 0
+          : Math.max(0, writtenFrames - (await store.storedFrames(capture).catch(() => 0)));
+      // The connection reads what others wrote.
+      case "overwritten":
+      case "damaged":
+        return writtenFrames;
+    }
   }
 
   function check(): void {
@@ -89,19 +107,29 @@ export function serveWriter(
         await endIfGone(error);
         if (isUsable) return;
         const message = messageOf(error);
-        port.postMessage({ id: goneId, ok: false, message, isGone: true, lostFrames } satisfies WriterReply);
+        port.postMessage({ id: goneId, ok: false, message, isEnded: true, gone } satisfies WriterReply);
         port.close();
       })
       // A store that cannot be closed is left alone.
       .catch(() => {});
   }
 
+  async function append(
+    store: RecordStore,
+    request: Extract<WriterRequest, { readonly type: "append" }>,
+  ): Promise<void> {
+    const packs = request.packs.flatMap(readPackBuffer);
+    if (capture !== request.capture.id) writtenFrames = 0;
+    capture = request.capture.id;
+    await store.appendPacks({ capture: request.capture, packs });
+    for (const { count } of packs) writtenFrames += count;
+  }
+
   async function perform(request: WriterRequest): Promise<unknown> {
     const store = await opened;
     switch (request.type) {
       case "append":
-        capture = request.capture.id;
-        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(readPackBuffer) });
+        await append(store, request);
         indexSoon();
         return undefined;
       case "prune":
@@ -130,7 +158,7 @@ export function serveWriter(
       },
       async (error: unknown) => {
         await endIfGone(error).catch(() => {});
-        answer({ id: request.id, ok: false, message: messageOf(error), isGone: !isUsable, lostFrames });
+        answer({ id: request.id, ok: false, message: messageOf(error), isEnded: !isUsable, gone });
       },
     );
   });

@@ -23,6 +23,7 @@ import { type Environment, reasonOf, substitute } from "./substitute.ts";
 import type { Config } from "./config.ts";
 import { resolveConfig, type ResolveDeps } from "./resolve.ts";
 import { writtenFindings } from "./setting-checks.ts";
+import { writtenSecrets, writtenSecretWarning } from "./written-secrets.ts";
 
 /** Where a configuration comes from, and what loading it may read. */
 export interface LoadOptions {
@@ -71,10 +72,13 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
     env,
     readFile: (path) => options.readFile(folder === undefined ? path : resolvePath(folder, path)),
   });
-  const secrets = createSecrets(replaced.values);
   const laid = applyOverrides(replaced.tree, overrides);
+  const written = writtenSecrets(laid.tree, replaced.paths);
+  const secrets = createSecrets([...replaced.values, ...written.map(({ value }) => value)]);
   const checked = checkConfig(laid.tree, { env, secrets, ...(folder === undefined ? {} : { folder }) }, replaced.paths);
 
+  // Its format has no other place for secrets that every client knows.
+  const isOfClient = (path: Path): boolean => client.originOf(writtenPath(path, laid.tree))[0] === "mcpServers";
   const toProblem = (finding: ConfigFinding): Problem => {
     const path = client.originOf(writtenPath(finding.path, laid.tree));
     return {
@@ -102,6 +106,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
       ...cleaned.warnings,
       ...replaced.warnings,
       ...checked.warnings,
+      ...written.filter(({ path }) => !isOfClient(path)).map(writtenSecretWarning),
       ...(found?.warnings ?? []),
     ].map(toProblem),
   };

@@ -43,7 +43,15 @@ function warningsOf(
     const found = [...impossible(tests, callers.flat()), ...ambiguous(tests, callers), ...unheardOf(tests)];
     return found.map(({ offset, message }) => ({ path: [...path, ...place], message, offset }));
   });
-  return [...doubtful, ...unreachable(policy).map((finding) => ({ ...finding, path: [...path, ...finding.path] }))];
+  const idle = [...withoutRules(policy), ...unreachable(policy)];
+  return [...doubtful, ...idle.map((finding) => ({ ...finding, path: [...path, ...finding.path] }))];
+}
+
+/** An empty list is easily taken for no rules at all. */
+function withoutRules({ rules }: PolicyConfig): readonly ConfigFinding[] {
+  if (rules === undefined || rules.length > 0) return [];
+  const message = "is empty, so everything is refused: add a rule, or leave `rules` out to allow everything";
+  return [{ path: ["rules"], message }];
 }
 
 /** Rules after one that decides every message. */

@@ -55,6 +55,16 @@ describe("rules about values that cannot be", () => {
   });
 });
 
+describe("a policy without rules", () => {
+  it("is said to refuse everything", async () => {
+    expect(await warningsOf("{ rules: [] }")).toEqual([
+      expect.stringMatching(/policy\.rules: is empty, so everything is refused/u),
+    ]);
+    for (const policy of ["{ results: [] }", "{ rules: [{ allow: 'true' }] }", "{ tools: { deny: [x] } }"])
+      expect(await warningsOf(policy)).toEqual([]);
+  });
+});
+
 describe("rules that are never reached", () => {
   it.each<[policy: string, place: string]>([
     ["{ rules: [{ id: all, allow: 'true' }, { deny: 'false' }] }", "policy.rules[1]: is never reached: `all` above"],

@@ -145,7 +145,7 @@ describe("settings that cannot do what they say", () => {
     [`${demo}\ntimeouts: { tool: 30000, quick: 250ms }\nshutdown: { readinessDelay: 0 }`],
     ['upstream: { command: node, args: ["-e", "a\\nb"], env: { command: "a\\nb" } }'],
     ["upstream: { command: /bin/sh, args: [-c, 'exec server $HOME/a'] }"],
-    ["upstream: { command: node, env: { PASSWORD: pa$SWORD, RATE: 50%OFF%, PRICE: $5 } }"],
+    ["upstream: { command: node, env: { WORD: pa$SWORD, RATE: 50%OFF%, PRICE: $5 } }"],
     [`${demo}\npolicy: { rules: [{ allow: 'mcp.tool == "$HOME"' }] }`],
   ])("are not seen where there are none: %s", async (text) => {
     expect(await findingsOf(text)).toEqual([]);

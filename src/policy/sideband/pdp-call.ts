@@ -139,11 +139,36 @@ export interface PolicyResponse {
   readonly body: string;
 }
 
+/** The members of an access query and of an answer to it. */
+const accessMembers: ReadonlySet<string> = new Set([
+  "source_ip",
+  "source_port",
+  "method",
+  "url",
+  "body",
+  "headers",
+  "http_version",
+  "client_certificate",
+  "access_token",
+  "state",
+  "response",
+  "traffic_type",
+  "mcp",
+  "extracted_headers",
+]);
+
+/** Whether an object is from something else than a Sideband API, such as `{"decision":"DENY"}`. An empty one allows (PA-070). */
+function isForeign(value: Readonly<Record<string, unknown>>): boolean {
+  const names = Object.keys(value);
+  return names.length > 0 && !names.some((name) => accessMembers.has(name));
+}
+
 /** Parses the answer to an access query (PA-066 to PA-071, PA-208). */
 export function parseAccessAnswer(body: Buffer): AccessAnswer {
   const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
   if (!isObject(value)) return { kind: "invalid" };
-  if (isAmbiguous(body)) return { kind: "unusable" };
+  if (isAmbiguous(body) || hasOtherSpelling(value)) return { kind: "unusable" };
+  if (isForeign(value)) return { kind: "invalid" };
   const { response, method, url, body: newBody } = value;
   if (!isAbsent(response)) {
     const refusal = parsePolicyResponse(response);
@@ -195,6 +220,11 @@ function isAmbiguous(body: Buffer): boolean {
   const response = members.find(({ name, value }) => name === "response" && typeAt(body, value.start) === "object");
   const own = response === undefined ? [] : [...membersOf(body, response.value)];
   return [members, own].some((list) => new Set(list.map(({ name }) => name)).size < list.length);
+}
+
+/** Whether a refusal may be meant by a member whose name differs in letter case only. */
+function hasOtherSpelling(value: Readonly<Record<string, unknown>>): boolean {
+  return Object.keys(value).some((name) => name !== "response" && name.toLowerCase() === "response");
 }
 
 /** The response, or which part of it is unusable. */

@@ -4,6 +4,7 @@ import { anyDuration, durationField } from "../lib/duration.ts";
 import { headerName } from "../lib/text/header-name.ts";
 import { isApiKeyHash } from "./api-key.ts";
 import { canonicalResource } from "./token-principal.ts";
+import { schemeHint } from "../lib/text/value-hints.ts";
 import { isSafeUrl } from "./issuer.ts";
 
 /** Stands for callers without credentials in `use`; no authenticator may have this name. */
@@ -21,7 +22,9 @@ const demandedScope = scope.refine((name) => name !== "offline_access", {
 
 const secureUrl = z
   .string()
-  .refine(isSafeUrl, { error: "is not an https URL; http is allowed for loopback only" })
+  .refine(isSafeUrl, {
+    error: ({ input }) => `is not an https URL; http is allowed for loopback only${schemeHint(input, isSafeUrl)}`,
+  })
   .meta({ format: "uri" });
 
 const issuerUrl = secureUrl

@@ -42,11 +42,16 @@ describe("parseCommandLine", () => {
     [["--url"], "--url needs a value: --url URL"],
     [["--url="], "--url needs a value: --url URL"],
     [["--url", "--json"], "--url needs a value: --url URL"],
+    [["--verison"], "unknown option --verison; did you mean --version?"],
     [["-p"], "-p needs a value: -p PORT"],
     [["--json=yes"], "--json takes no value"],
     [["--url", "a", "--url", "b"], "--url was given twice"],
   ])("says what is wrong with %j", (args, problem) => {
     expect(parseCommandLine(options, args)).toEqual({ ok: false, problem, words: [] });
+  });
+
+  it("takes a negative number as a value, which is then out of range", () => {
+    expect(parseCommandLine(options, ["-p", "-1"])).toMatchObject({ ok: true, values: { port: "-1" } });
   });
 
   it("says which words came before the mistake", () => {

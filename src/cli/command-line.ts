@@ -100,7 +100,8 @@ function problemOf(
   earlier: Readonly<Record<string, unknown>>,
 ): string | undefined {
   if (type === "boolean" && value !== undefined) return `${rawName} takes no value`;
-  const isNextOption = inlineValue === false && value?.startsWith("-") === true && value !== "-";
+  // A negative number is a value, though never a right one: the command says what is.
+  const isNextOption = inlineValue === false && /^-(?=.)(?!\d)/u.test(value ?? "");
   if (type === "string" && (value === undefined || value === "" || isNextOption)) {
     return `${rawName} needs a value: ${rawName} ${placeholder ?? "VALUE"}`;
   }
@@ -111,7 +112,7 @@ function problemOf(
 }
 
 function unknownOption(rawName: string, options: OptionTable): string {
-  const meant = closestName(rawName.replace(/^-+/u, ""), [...Object.keys(options), "help"]);
+  const meant = closestName(rawName.replace(/^-+/u, ""), [...Object.keys(options), "help", "version"]);
   return `unknown option ${rawName}${meant === undefined ? "" : `; did you mean --${meant}?`}`;
 }
 

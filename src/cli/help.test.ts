@@ -56,6 +56,7 @@ describe("helpFor", () => {
     [["-h"], "all"],
     [["help"], "all"],
     [["help", "call"], "call"],
+    [["--help", "call"], "call"],
     [["help", "nonsense"], "none"],
     [["call", "--help"], "call"],
     [["call", "add", "a=1", "-h"], "call"],

@@ -47,7 +47,8 @@ export function helpFor(args: readonly string[], columns: number = textWidth): s
   const end = args.indexOf("--");
   const own = end === -1 ? args : args.slice(0, end);
   if (!own.includes("--help") && !own.includes("-h")) return undefined;
-  return first !== undefined && isCommandName(first) ? commandHelp(first, columns) : programHelp(columns);
+  const name = first === "--help" || first === "-h" ? second : first;
+  return name !== undefined && isCommandName(name) ? commandHelp(name, columns) : programHelp(columns);
 }
 
 /** The help of the whole program. */

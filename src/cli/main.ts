@@ -53,7 +53,8 @@ async function main(args: readonly string[]): Promise<number> {
   const io = processIo();
   const [first] = args;
   if (!protocolCommands.has(first ?? "")) process.stdout.on("error", exitQuietly);
-  if (first === "--version" || first === "-v") {
+  const end = args.indexOf("--");
+  if (first === "-v" || args.slice(0, end === -1 ? undefined : end).includes("--version")) {
     io.out(`${packageVersion()}\n`);
     return 0;
   }

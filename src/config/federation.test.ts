@@ -61,7 +61,7 @@ describe("a route with several servers", () => {
   });
 
   it.each<[string, RouteInput, string]>([
-    ["no server", { upstreams: {} }, "routes.all.upstream: is missing: expected a server, or several in `upstreams`"],
+    ["no server", { upstreams: {} }, "routes.all.upstreams: has no servers: expected one or more, each with a name"],
     [
       "both forms",
       { upstream: demo, upstreams: { a: demo } },

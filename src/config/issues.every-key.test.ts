@@ -102,7 +102,15 @@ describe("what to write instead", () => {
       "upstream: { url: http://host/mcp, headers: { authorization: x }, credentials: { header: { value: x } } }",
       "`credentials` sets `authorization` too; keep one of the two",
     ],
-    ["routes: { a: }", "found nothing (null)"],
+    ["routes: { a: }", "found nothing (null); indent its keys further than `a`"],
+    ["routes:", "found nothing (null); indent its keys further than `routes`"],
+    ["policy: { rules: { a: { allow: 'true' } } }", "expected a list, found an object; begin each entry with `-`"],
+    ["mode: observe", "unknown key `mode`; it belongs in `routes.NAME` or `drift`"],
+    ["listen: { publicUrl: gate.example.com/x }", "; write `https://gate.example.com/x`"],
+    [
+      "auth: { authenticators: { a: { jwt: { issuer: login.example.com } } } }",
+      "http is allowed for loopback only; write `https://login.example.com`",
+    ],
     [
       "upstream: http://127.0.0.1:1/mcp",
       "needs exactly one of `url`, `command`, `demo` and `recordings`; found a string; write `{ url: … }`",

@@ -190,6 +190,9 @@ function typographyHint(value: unknown): string {
 function formHint(path: Path, expected: string, value: unknown): string {
   if (path.at(-1) === "command" && Array.isArray(value)) return "; put all but the program in `args`";
   if (expected === "record" && Array.isArray(value)) return "; write `NAME: …` for each entry, without `-`";
+  if (expected === "array" && isObject(value)) return "; begin each entry with `-`";
+  if ((expected === "object" || expected === "record") && value === null && path.length > 0)
+    return `; indent its keys further than \`${String(path.at(-1))}\``;
   if (expected !== "object" || value === null || typeof value === "object") return "";
   const begin = typeof value === "string" ? /^(?<key>\w+):(?!\/\/)\S/u.exec(value)?.groups?.["key"] : undefined;
   if (begin !== undefined && knownKeys(path).includes(begin)) return "; write a space after the colon";
@@ -339,7 +342,10 @@ function placesInside(path: Path, key: string): readonly Path[] {
     ]);
     const found = level.filter((place) => knownKeys(place).includes(key));
     const routes = found.find((place) => place[0] === "routes");
-    if (found.length > 0) return routes === undefined ? found : [routes];
+    if (routes !== undefined) return [routes];
+    // Most of what people write at the top level was meant for a route.
+    const route = ["routes", "NAME"];
+    if (found.length > 0) return path.length === 0 && knownKeys(route).includes(key) ? [route, ...found] : found;
   }
   return [];
 }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import { signInConfig } from "../auth/config.ts";
+import { schemeHint } from "../lib/text/value-hints.ts";
 import { isAddress, isHost, isNetwork, isOrigin, parseUrl } from "../lib/addresses.ts";
 
 const port = z.int().min(0).max(65_535);
@@ -60,7 +61,9 @@ export const listenConfig = z.strictObject({
   tls: serverTls.optional().describe("Certificate and key for https."),
   publicUrl: z
     .string()
-    .refine(isPublicUrl, { error: "is not an http or https URL without query and fragment" })
+    .refine(isPublicUrl, {
+      error: ({ input }) => `is not an http or https URL without query and fragment${schemeHint(input, isPublicUrl)}`,
+    })
     .meta({ format: "uri" })
     .optional()
     .describe("URL of this gateway as clients see it, for example behind a proxy."),
@@ -91,7 +94,10 @@ export const adminConfig = z
         port: port.default(8485).describe("Port to listen on; 0 for any free port."),
         publicUrl: z
           .string()
-          .refine(isPublicUrl, { error: "is not an http or https URL without query and fragment" })
+          .refine(isPublicUrl, {
+            error: ({ input }) =>
+              `is not an http or https URL without query and fragment${schemeHint(input, isPublicUrl)}`,
+          })
           .meta({ format: "uri" })
           .optional()
           .describe("URL of the admin listener as browsers see it, for example behind a proxy; `/console` follows."),

@@ -93,6 +93,7 @@ export const routeConfig = z.strictObject({
   cors: corsConfig.optional().describe("Browser origins allowed on this route, instead of the general `cors`."),
 });
 
+const noServers = "has no servers: expected one or more, each with a name";
 const missingUpstream = "is missing: expected a server, or several in `upstreams`";
 
 /** One entry of `routes`, with the server or the servers that it needs. */
@@ -102,8 +103,10 @@ export const completeRouteConfig = routeConfig.superRefine(({ upstream, upstream
   if (upstreams === undefined && Object.keys(overrides.tools).length > 0)
     context.addIssue({ code: "custom", path: ["overrides"], message: "needs `upstreams`, also for one server" });
   const hasSeveral = upstreams !== undefined && Object.keys(upstreams).length > 0;
-  if (upstream === undefined && !hasSeveral)
-    context.addIssue({ code: "custom", path: ["upstream"], message: missingUpstream });
+  if (upstream === undefined && !hasSeveral) {
+    const [key, message] = upstreams === undefined ? ["upstream", missingUpstream] : ["upstreams", noServers];
+    context.addIssue({ code: "custom", path: [key], message });
+  }
   if (upstream !== undefined && upstreams !== undefined)
     context.addIssue({ code: "custom", message: "`upstream` and `upstreams` cannot be combined" });
 });

@@ -42,7 +42,9 @@ describe("the headgate command", () => {
     const { version } = JSON.parse(readFileSync(resolve(root, "package.json"), "utf8")) as {
       version: string;
     };
-    expect(await headgate(["--version"])).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: "" });
+    const expected = { exitCode: 0, stdout: `${version}\n`, stderr: "" };
+    expect(await headgate(["--version"])).toEqual(expected);
+    expect(await headgate(["run", "--version"])).toEqual(expected);
   });
 
   it("explains itself when asked, with commands to copy", async () => {

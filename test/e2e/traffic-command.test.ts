@@ -153,6 +153,15 @@ describe("headgate traffic", () => {
     }
   });
 
+  it("writes no capture under the name of another format", async () => {
+    using folder = temporaryFolder();
+    const store = folder.capture("a.ndjson", captureOf(calls));
+    for (const name of ["a.zip", "a.sqlite", "a.CSV"]) {
+      const { exitCode, output } = await headgate("traffic", "export", folder.at(name), "-s", store);
+      expect([exitCode, output]).toEqual([2, expect.stringContaining("expected .ndjson, .ndjson.gz or .har")]);
+    }
+  });
+
   it("writes HAR files for browsers", async () => {
     using folder = temporaryFolder();
     const store = folder.capture("a.ndjson", captureOf(calls));

@@ -35,6 +35,7 @@ describe("parseTarget", () => {
     [{ url: "nonsense" }, "`nonsense` is not an http or https URL"],
     [{ url: "http://me:pass@host/mcp" }, "the URL contains credentials; pass them with --header"],
     [{ program: [] }, "expected a command after --"],
+    [{ program: [""] }, "expected a command after --"],
     [{ url: "http://host/mcp", program: ["x"] }, "a URL and a command cannot be combined"],
     [{ header: ["a:b"], program: ["x"] }, "--header needs a URL, not a command"],
     [{ header: ["secret"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],

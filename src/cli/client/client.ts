@@ -373,7 +373,7 @@ export function parseTarget({
     throw new UsageError(`\`${timeout ?? ""}\` is not a duration such as \`30s\` or \`5m\``);
   if (program !== undefined) {
     const [command, ...args] = program;
-    if (command === undefined) throw new UsageError("expected a command after --");
+    if (command === undefined || command === "") throw new UsageError("expected a command after --");
     if (text !== undefined) throw new UsageError("a URL and a command cannot be combined");
     if (headers.length > 0) throw new UsageError("--header needs a URL, not a command");
     if (socket !== undefined) throw new UsageError("--socket and a command cannot be combined");

@@ -23,5 +23,6 @@ describe("the configuration that run and stdio are given", () => {
 
 it("a command is expected where nothing follows --", () => {
   expect(() => checkInlineOptions({ program: [] })).toThrow("expected a command after --");
+  expect(() => checkInlineOptions({ program: ["", "x"] })).toThrow("expected a command after --");
   expect(() => checkInlineOptions({ program: ["npx"], env: ["A=1"] })).not.toThrow();
 });

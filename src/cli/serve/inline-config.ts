@@ -22,7 +22,7 @@ const transports: readonly string[] = ["streamable-http", "sse", "auto"];
 
 /** Refuses options that would have no effect. */
 export function checkInlineOptions({ upstream, program, ...options }: InlineOptions): void {
-  if (program?.length === 0) throw new UsageError("expected a command after --");
+  if (program !== undefined && (program[0] ?? "") === "") throw new UsageError("expected a command after --");
   if (upstream === undefined) {
     if (options["upstream-header"] !== undefined) throw new UsageError("--upstream-header needs --upstream URL");
     if (options.transport !== undefined) throw new UsageError("--transport needs --upstream URL");

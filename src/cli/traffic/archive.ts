@@ -18,8 +18,13 @@ import { UsageError } from "../define-command.ts";
 import { withoutUndefined } from "../../lib/without-undefined.ts";
 import { formatBytes } from "./format.ts";
 
+/** Endings of files that people would open with a program that cannot read a capture. */
+const otherFormats = /\.(?:zip|tgz|7z|bz2|xz|zst|br|sqlite3?|db|csv|tsv|parquet|pcap|pcapng|ya?ml|xml|html?)$/iu;
+
 /** `headgate traffic export FILE [FILTER]`: writes a capture file, or a HAR file if the name ends in `.har`. */
 export async function exportTraffic({ values, name: file, filter }: TrafficRequest, io: CommandIo): Promise<number> {
+  if (otherFormats.test(file))
+    throw new UsageError(`\`${file}\` has the ending of another format; expected .ndjson, .ndjson.gz or .har`);
   await using reader = await openReader(values, io);
   using bar = createProgressBar("exporting", io);
   let count = 0;

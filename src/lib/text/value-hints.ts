@@ -1,3 +1,9 @@
+/** A hint about a URL that lacks only its scheme. */
+export function schemeHint(input: unknown, isValid: (url: string) => boolean): string {
+  if (typeof input !== "string" || !/^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)/u.test(input)) return "";
+  return isValid(`https://${input}`) ? `; write \`https://${input}\`` : "";
+}
+
 /** Hints about a value of the wrong type, such as missing or needless quotes. */
 export function quotesHint(expected: readonly string[], input: unknown): string {
   if (expected.includes("array") && typeof input === "string") return "; put its entries in `[` and `]`";

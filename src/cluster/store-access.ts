@@ -32,7 +32,8 @@ export interface StoreAccess {
 export function createStoreAccess(deps: {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  readonly commandMs: number;
+  /** Undefined if commands have limits of their own. */
+  readonly commandMs: number | undefined;
   readonly events: Pick<SharedStoreEvents, "changed">;
 }): StoreAccess {
   const { clock, setTimer, commandMs, events } = deps;
@@ -52,6 +53,22 @@ export function createStoreAccess(deps: {
     answered.resolve();
   };
 
+  /** Client timeouts stop when a command has been written; a server may accept it and never answer. */
+  async function within<Result>(milliseconds: number, result: Promise<Result>): Promise<Result> {
+    const late = Promise.withResolvers<never>();
+    const stop = setTimer(milliseconds, () => {
+      // If this process was busy that long, an answer may have arrived and not been read yet.
+      setImmediate(() => {
+        late.reject(new Error(`no answer within ${milliseconds} ms`));
+      });
+    });
+    try {
+      return await Promise.race([result, late.promise]);
+    } finally {
+      stop();
+    }
+  }
+
   function renewLater(renew: () => Promise<void>): void {
     if (isClosed) return;
     stopTimer = setTimer(pollMs, () => {
@@ -68,24 +85,14 @@ export function createStoreAccess(deps: {
   return {
     run: async (command) => {
       breaker.check();
-      const late = Promise.withResolvers<never>();
-      // Client timeouts stop when a command has been written; a server may accept it and never answer.
-      const stop = setTimer(commandMs, () => {
-        // If this process was busy that long, an answer may have arrived and not been read yet.
-        setImmediate(() => {
-          late.reject(new Error(`no answer within ${commandMs} ms`));
-        });
-      });
       try {
-        const result = await Promise.race([command(), late.promise]);
+        const result = await (commandMs === undefined ? command() : within(commandMs, command()));
         breaker.succeeded();
         return result;
       } catch (error) {
         const reason = reasonOf(error);
         failed(reason);
         throw new GatewayError("store_failed", `the shared store is unavailable: ${reason}`, { cause: error });
-      } finally {
-        stop();
       }
     },
     report: async (work) => {

@@ -2,49 +2,76 @@ import { EventEmitter } from "node:events";
 
 import { describe, expect, it } from "vitest";
 
+import { createFakeTime } from "../../test/support/fake-time.ts";
 import { GatewayError } from "../errors.ts";
 import { createProcessSeals } from "../lib/keys/sealing.ts";
 import { connectCalls } from "./process-calls.ts";
-import type { SharedStoreEvents } from "./shared-store.ts";
-import { createPrimaryStore, createWorkerStore, type StoreCalls, type StoreNotices } from "./worker-store.ts";
+import type { SharedStore, SharedStoreEvents } from "./shared-store.ts";
+import {
+  createPrimaryStore,
+  createWorkerStore,
+  storeCallLimits,
+  type StoreCalls,
+  type StoreNotices,
+} from "./worker-store.ts";
 
 /** The two ends of a channel; what is sent is copied, as between processes. */
 function channelPair() {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
+  /** What the far end has not read, while it is stopped. */
+  let unread: (() => void)[] | undefined;
   const end = (own: EventEmitter, other: EventEmitter) => ({
-    send: (message: unknown) => queueMicrotask(() => other.emit("message", structuredClone(message))),
+    send: (message: unknown) => {
+      const arrive = (): void => void other.emit("message", structuredClone(message));
+      if (unread !== undefined && own === ends[0]) unread.push(arrive);
+      else queueMicrotask(arrive);
+    },
     onMessage: (listener: (message: unknown) => void) => own.on("message", listener),
     onGone: (listener: () => void) => own.once("gone", listener),
   });
-  return { near: end(ends[0], ends[1]), far: end(ends[1], ends[0]), cut: () => ends[0].emit("gone") };
+  return {
+    near: end(ends[0], ends[1]),
+    far: end(ends[1], ends[0]),
+    cut: () => ends[0].emit("gone"),
+    stop: () => (unread = []),
+    /** How many messages the far end has not read. */
+    unread: () => unread?.length ?? 0,
+    goOn: () => {
+      const late = unread ?? [];
+      unread = undefined;
+      for (const arrive of late) arrive();
+    },
+  };
 }
 
 function bench() {
-  let now = 0;
-  const clock = { now: () => now, wall: () => now };
+  const { clock, setTimer, advance } = createFakeTime(0);
   const primary = createPrimaryStore(clock);
 
   /** One worker at the store. */
   async function join(node: string) {
     const ended: string[] = [];
-    const { near, far, cut } = channelPair();
+    const changes: boolean[] = [];
+    const { near, far, cut, stop, goOn, unread } = channelPair();
     const notices: StoreNotices = {
       peers: (urls) => void remote.peers(urls),
       sessionEnded: (id) => void remote.sessionEnded(id),
     };
     const own = primary.connect(notices);
     const remote = connectCalls<StoreCalls, StoreNotices>(far, own);
-    const calls = connectCalls<StoreNotices, StoreCalls>(near, {
+    const answers: StoreNotices = {
       peers: (urls) => worker.peers(urls),
       sessionEnded: (id) => worker.sessionEnded(id),
-    });
+    };
+    const bounds = { limitMs: storeCallLimits, setTimer };
+    const calls = connectCalls<StoreNotices, StoreCalls>(near, answers, bounds);
     const worker = createWorkerStore(calls);
     const events: SharedStoreEvents = {
       sessionEnded: (id) => void ended.push(id),
       reconnected: () => {},
       leaseLost: () => {},
       peersRead: () => {},
-      changed: () => {},
+      changed: (isUp) => void changes.push(isUp),
     };
     const store = worker.open({
       node,
@@ -53,7 +80,7 @@ function bench() {
       clock,
       configDigest: () => "",
       commandMs: 250,
-      setTimer: () => () => {},
+      setTimer,
       events,
     });
     await store.ready();
@@ -61,13 +88,17 @@ function bench() {
       store,
       calls,
       ended,
+      changes,
+      stop,
+      goOn,
+      unread,
       end: () => {
         cut();
         own.exit();
       },
     };
   }
-  return { join, advance: (ms: number) => (now += ms) };
+  return { join, advance };
 }
 
 describe("what the workers of one gateway share", () => {
@@ -110,7 +141,7 @@ describe("what the workers of one gateway share", () => {
     await one.store.endSession("s", 500);
     expect(await two.store.hasEnded(["s", "t"])).toEqual([true, false]);
     expect([one.ended, two.ended]).toEqual([[], ["s"]]);
-    advance(500);
+    await advance(500);
     expect(await two.store.hasEnded(["s"])).toEqual([false]);
   });
 
@@ -140,8 +171,80 @@ describe("what the workers of one gateway share", () => {
     expect(await take(1, 3)).toEqual([2]);
     expect(await take(0, 1)).toEqual([0]);
     expect(await take(0, 9, "bob")).toEqual([5]);
-    advance(1000);
+    await advance(1000);
     expect(await take(1, 9)).toEqual([2]);
+  });
+});
+
+const session = "s";
+/** Every question of a worker. */
+const questions: Readonly<Record<string, (store: SharedStore) => Promise<unknown>>> = {
+  endSession: (store) => store.endSession(session, 60_000),
+  hasEnded: (store) => store.hasEnded([session]),
+  claim: (store) => store.claim(session, { candidate: "one", ttlMs: 60_000 }),
+  ownersOf: (store) => store.ownersOf([session]),
+  join: (store) => store.join(session, ["one"], 60_000),
+  leave: (store) => store.leave(session),
+  takeTokens: (store) => store.takeTokens([{ key: "ann", perSecond: 1, burst: 1, count: 1 }]),
+  noteTask: (store) => store.noteTask("t", { node: "one", owner: "ann" }, 60_000),
+  findTasks: (store) => store.findTasks(["t"]),
+};
+
+describe("a process that does not answer its workers", () => {
+  const away = { code: "store_failed", message: expect.stringContaining("unavailable") };
+
+  it("is asked each of these", async () => {
+    const { join } = bench();
+    const { store } = await join("one");
+    const notAsked = new Set(["ready", "refresh", "peers", "since", "close"]);
+    expect(Object.keys(store).filter((name) => !notAsked.has(name))).toEqual(Object.keys(questions));
+  });
+
+  it.each(Object.entries(questions))(
+    "%s fails after two seconds, then at once, and works again when it goes on",
+    async (_name, ask) => {
+      const { join, advance } = bench();
+      const one = await join("one");
+      one.stop();
+      const failed = Promise.all([1, 2, 3].map(() => expect(ask(one.store)).rejects.toMatchObject(away)));
+      await advance(2000);
+      await failed;
+      await expect(ask(one.store)).rejects.toMatchObject(away);
+      expect(one.changes).toEqual([false]);
+      one.goOn();
+      await advance(2000);
+      await ask(one.store);
+      expect(one.changes).toEqual([false, true]);
+    },
+  );
+
+  it("is not sent more and more", async () => {
+    const { join, advance } = bench();
+    const one = await join("one");
+    one.stop();
+    for (let round = 0; round < 500; round++) {
+      const failed = Promise.all(
+        Array.from({ length: 10 }, () => expect(one.store.hasEnded([session])).rejects.toMatchObject(away)),
+      );
+      await advance(4000);
+      await failed;
+    }
+    expect(one.unread()).toBeLessThan(120);
+    one.goOn();
+    await advance(5000);
+    expect(await one.store.hasEnded([session])).toEqual([false]);
+  });
+
+  it("has heard everything when it goes on, also that a session has ended", async () => {
+    const { join, advance } = bench();
+    const [one, two] = [await join("one"), await join("two")];
+    one.stop();
+    const ending = one.store.endSession(session, 60_000);
+    await Promise.all([expect(ending).rejects.toMatchObject(away), advance(2000)]);
+    expect(await two.store.hasEnded([session])).toEqual([false]);
+    one.goOn();
+    expect(await two.store.hasEnded([session])).toEqual([true]);
+    expect(two.ended).toEqual([session]);
   });
 });
 

@@ -5,6 +5,7 @@ import { createTtlCache } from "../lib/ttl-cache.ts";
 import type { Peer } from "./peer-list.ts";
 import type { RemoteCalls } from "./process-calls.ts";
 import type { OwnerClaim, SharedStore, SharedStoreOptions, StartedTask, WantedTokens } from "./shared-store.ts";
+import { createStoreAccess } from "./store-access.ts";
 
 /** What the workers of one gateway ask the process that keeps what they share. */
 export interface StoreCalls {
@@ -115,7 +116,26 @@ export interface WorkerStore extends StoreNotices {
   open(options: SharedStoreOptions): SharedStore;
 }
 
-/** Creates the worker's side. The process at the other end lives as long as this one, so it is always available. */
+/** Limits of these calls, in milliseconds: a process that takes longer is stopped or hangs, on a busy machine too. */
+const callMs = 2000;
+export const storeCallLimits: { readonly [Name in keyof StoreCalls]: number } = {
+  enter: callMs,
+  exit: callMs,
+  endSession: callMs,
+  hasEnded: callMs,
+  claim: callMs,
+  ownersOf: callMs,
+  join: callMs,
+  leave: callMs,
+  takeTokens: callMs,
+  noteTask: callMs,
+  findTasks: callMs,
+};
+
+/**
+ * Creates the worker's side. The process at the other end ends no sooner than this one, but may hang. It then counts as any
+ * store that does not answer.
+ */
 export function createWorkerStore(calls: RemoteCalls<StoreCalls>): WorkerStore {
   const known = new Map<string, Peer & { readonly left: AbortController }>();
   let tellEnded: (id: string) => void = () => {};
@@ -135,26 +155,31 @@ export function createWorkerStore(calls: RemoteCalls<StoreCalls>): WorkerStore {
     sessionEnded: (id) => {
       tellEnded(id);
     },
-    open: ({ node, advertise = "", events }) => {
+    open: ({ node, advertise = "", events, clock, setTimer }) => {
       tellEnded = (id) => events.sessionEnded(id);
-      const entered = calls.enter(node, advertise);
-      entered.catch(() => {});
+      const access = createStoreAccess({ clock, setTimer, commandMs: undefined, events });
+      const run: typeof access.run = (command) => access.run(command);
+      // A message that was sent is read when the other process goes on, so it need not be sent again.
+      access.keepRenewing(calls.enter(node, advertise), () => run(async () => void (await calls.hasEnded([]))));
       return {
-        ready: () => entered,
+        ready: access.ready,
         // Each is notified immediately.
         refresh: async () => {},
         peers: known,
         since: 0,
-        endSession: calls.endSession,
-        hasEnded: calls.hasEnded,
-        claim: calls.claim,
-        ownersOf: calls.ownersOf,
-        join: calls.join,
-        leave: calls.leave,
-        takeTokens: calls.takeTokens,
-        noteTask: calls.noteTask,
-        findTasks: calls.findTasks,
-        close: () => calls.exit().catch(() => {}),
+        endSession: (...args) => run(() => calls.endSession(...args)),
+        hasEnded: (ids) => run(() => calls.hasEnded(ids)),
+        claim: (...args) => run(() => calls.claim(...args)),
+        ownersOf: (sessions) => run(() => calls.ownersOf(sessions)),
+        join: (...args) => run(() => calls.join(...args)),
+        leave: (session) => run(() => calls.leave(session)),
+        takeTokens: (wanted) => run(() => calls.takeTokens(wanted)),
+        noteTask: (...args) => run(() => calls.noteTask(...args)),
+        findTasks: (tasks) => run(() => calls.findTasks(tasks)),
+        close: () => {
+          access.close();
+          return calls.exit().catch(() => {});
+        },
       };
     },
   };

@@ -1,5 +1,8 @@
-// Workers of one gateway that are killed, together or with the process that started them, or that shut down while clients wait.
-import { afterEach, expect, it } from "vitest";
+// Workers of one gateway that are killed, together or with the process that started them, or that shut down while clients wait;
+// and workers whose parent does not answer.
+import { readFileSync } from "node:fs";
+
+import { afterEach, describe, expect, it } from "vitest";
 
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
@@ -41,7 +44,9 @@ afterEach(async () => {
   opened = new AsyncDisposableStack();
 });
 
-async function startWorkers(): Promise<Workers> {
+async function startWorkers(
+  settings: (folder: TestFolder) => Readonly<Record<string, unknown>> = () => ({}),
+): Promise<Workers> {
   const upstream = opened.use(await legacyUpstream(answer));
   const folder: TestFolder = opened.use(testFolder());
   const [command, script] = pidServer;
@@ -55,6 +60,7 @@ async function startWorkers(): Promise<Workers> {
         local: { upstream: { command, args: [`${process.cwd()}/${script}`] } },
         ...more,
       },
+      ...settings(folder),
     });
   const file = folder.write("headgate.json", config({}));
   const start = async (port: string): Promise<RunningGateway> =>
@@ -160,4 +166,86 @@ it("have one configuration, also those that replace others during a reload", asy
     await eventually(() => expect(workers.pids().every(isRunning)).toBe(true));
     await served(route);
   }
+});
+
+describe("while the process that started them is stopped (SIGSTOP)", () => {
+  /** Stops the process, and lets it go on when the test ends. */
+  const stop = ({ gateway }: Workers): (() => void) => {
+    const { pid } = gateway.process;
+    process.kill(pid, "SIGSTOP");
+    const goOn = (): void => {
+      if (isRunning(pid)) process.kill(pid, "SIGCONT");
+    };
+    opened.defer(goOn);
+    return goOn;
+  };
+  const statusOf = async (session: LegacySession, id = 1): Promise<number> =>
+    (await session.post(toolCall(id, "quick"))).status;
+
+  it("serve sessions, each worker its part of the rates, and hear later which sessions have ended", async () => {
+    const burst = 6;
+    const workers = await startWorkers(() => ({ rates: { methods: { "tools/call": { perSecond: 0.001, burst } } } }));
+    const [web, ended, local] = [await workers.open("web"), await workers.open("web"), await workers.open("local")];
+    const child = await pidOf(local);
+    const goOn = stop(workers);
+    const asked = await Promise.all(Array.from({ length: 4 * burst }, (_none, id) => web.post(toolCall(id, "quick"))));
+    const passed = asked.filter(({ text }) => text.includes('"result"')).length;
+    expect(passed).toBeGreaterThan(0);
+    expect(passed).toBeLessThanOrEqual(burst);
+    const { post } = local;
+    for (let turn = 0; turn < 6; turn++)
+      expect((await post({ jsonrpc: "2.0", id: turn, method: "ping" })).status).toBe(200);
+    expect(isRunning(child)).toBe(true);
+    expect((await ended.end()).status).toBe(200);
+    await workers.gateway.process.waitForLine(/the process that started the workers is unavailable/u);
+    goOn();
+    await workers.gateway.process.waitForLine(/the process that started the workers is available again/u);
+    for (let turn = 0; turn < 8; turn++) await eventually(async () => expect(await statusOf(ended)).toBe(404));
+  });
+
+  it("refuse what cannot be audited or recorded if so configured, and nothing is written twice", async () => {
+    let audit = "";
+    const workers = await startWorkers((folder) => {
+      audit = `${folder.path}/audit.ndjson`;
+      return {
+        audit: { file: audit, onFailure: "refuse" },
+        record: { file: `${folder.path}/traffic.sqlite`, onFailure: "refuse" },
+        policy: { rules: [{ id: "all", allow: "true" }] },
+        timeouts: { quick: "4s", tool: "4s", human: "4s", hard: "4s" },
+      };
+    });
+    const web = await workers.open("web");
+    expect(await statusOf(web)).toBe(200);
+    const goOn = stop(workers);
+    await eventually(async () => {
+      const { status, text } = await web.post(toolCall(2, "quick"));
+      expect([status, text]).toEqual([503, expect.stringMatching(/cannot be audited|Recording is unavailable/u)]);
+    });
+    goOn();
+    await eventually(async () => {
+      for (let id = 0; id < 6; id++) expect(await statusOf(web, id)).toBe(200);
+    });
+    process.kill(workers.gateway.process.pid, "SIGTERM");
+    expect(await workers.gateway.process.exited).toMatchObject({ signal: null });
+    const lines = readFileSync(audit, "utf8").trim().split("\n");
+    const decisions = lines.map((line) => (JSON.parse(line) as { readonly decision: string }).decision);
+    expect(decisions.length).toBeGreaterThan(8);
+    expect(new Set(decisions).size).toBe(decisions.length);
+  });
+
+  it("end when told to, and are replaced when it goes on", async () => {
+    const workers = await startWorkers();
+    const web = await workers.open("web");
+    await eventually(() => expect(workers.pids()).toHaveLength(2));
+    const before = workers.pids();
+    const goOn = stop(workers);
+    for (const pid of before) process.kill(pid, "SIGTERM");
+    // Nobody has waited for them, so that they stay listed until the process goes on.
+    await eventually(async () => {
+      await expect(fetch(workers.at("web"))).rejects.toThrow("fetch failed");
+    });
+    goOn();
+    await eventually(() => expect(workers.pids().filter((pid) => !before.includes(pid))).toHaveLength(2));
+    expect(await statusOf(web)).toBe(200);
+  });
 });

@@ -1,12 +1,13 @@
 import type { RequestListener } from "node:http";
 import { pipeline } from "node:stream";
 
-import { createWorkerStore, type WorkerStore } from "../../cluster/worker-store.ts";
+import { createWorkerStore, storeCallLimits, type WorkerStore } from "../../cluster/worker-store.ts";
 import type { Config, ServerUpstream, Upstream } from "../../config/config.ts";
 import type { WorkerSeat } from "../../gateway/context.ts";
 import { respondText } from "../../gateway/edge/router.ts";
-import { connectCalls, type RemoteCalls } from "../../cluster/process-calls.ts";
+import { type CallBounds, connectCalls, type RemoteCalls } from "../../cluster/process-calls.ts";
 import { GatewayError } from "../../errors.ts";
+import { systemTimer } from "../../lib/clock.ts";
 import { nodeHttp } from "../../lib/lazy-modules.ts";
 import { exitCodes } from "../commands.ts";
 import type { ServingIo } from "../io.ts";
@@ -29,6 +30,21 @@ export interface JoinedWorker {
   readonly orphaned: Promise<void>;
 }
 
+/** A start waits for a reload that is under way, and that for the other workers. */
+const beginMs = 60_000;
+const tellMs = 2000;
+/** How long the process that started this one may take, in milliseconds. */
+const primaryLimits: CallBounds<PrimaryCalls>["limitMs"] = {
+  ...storeCallLimits,
+  begin: beginMs,
+  ready: beginMs,
+  failed: tellMs,
+  ending: tellMs,
+  // The recording and the audit limit them, and do not call again while nothing answers.
+  record: undefined,
+  audit: undefined,
+};
+
 /** Connects this process to the one that started it. */
 export async function joinPrimary(): Promise<JoinedWorker> {
   const orphaned = Promise.withResolvers<void>();
@@ -38,7 +54,7 @@ export async function joinPrimary(): Promise<JoinedWorker> {
     onMessage: (listener: (message: unknown) => void) => process.on("message", listener),
     onGone: (listener: () => void) => process.once("disconnect", listener),
   };
-  const primary: RemoteCalls<PrimaryCalls> = connectCalls<WorkerCalls, PrimaryCalls>(channel, {
+  const answers: WorkerCalls = {
     peers: (urls) => store.peers(urls),
     sessionEnded: (id) => store.sessionEnded(id),
     samples: async () => (await serving.promise).samples(),
@@ -46,7 +62,9 @@ export async function joinPrimary(): Promise<JoinedWorker> {
     prepare: async (files) => (await serving.promise).prepare(files),
     commit: async () => (await serving.promise).commit(),
     stop: async () => (await serving.promise).stop(),
-  });
+  };
+  const bounds = { limitMs: primaryLimits, setTimer: systemTimer };
+  const primary: RemoteCalls<PrimaryCalls> = connectCalls<WorkerCalls, PrimaryCalls>(channel, answers, bounds);
   const store: WorkerStore = createWorkerStore(primary);
   channel.onGone(orphaned.resolve);
   const start = await primary.begin();
@@ -132,6 +150,9 @@ function clusterPlace(cluster: NonNullable<Config["cluster"]>, offset: number): 
   return { ...cluster, listen: { ...listen, port }, advertise: `${protocol}//${hostname}:${known + offset}` };
 }
 
+/** How long an answer for operators may take to begin. */
+const adminMs = 60_000;
+
 /** Hands requests of operators to the process that serves them. */
 function forwardTo(socketPath: string): RequestListener {
   return (request, response) => {
@@ -141,11 +162,17 @@ function forwardTo(socketPath: string): RequestListener {
       response.flushHeaders();
       pipeline(answer, response, () => {});
     });
+    // Answers may take their time, and streams last; a process that has stopped begins none.
+    const stopTimer = systemTimer(adminMs, () => sent.destroy(new Error("no answer")));
+    sent.on("response", stopTimer);
     sent.on("error", () => {
       if (response.headersSent) response.destroy();
-      else respondText(response, 503, "the process that serves operators is starting or has ended");
+      else respondText(response, 503, "the process that serves operators is starting, does not answer, or has ended");
     });
-    response.on("close", () => sent.destroy());
+    response.on("close", () => {
+      stopTimer();
+      sent.destroy();
+    });
     pipeline(request, sent, () => {});
   };
 }
@@ -179,7 +206,8 @@ export async function runWorker(options: StartOptions, io: ServingIo): Promise<n
     });
     try {
       await gateway.listen();
-      await primary.ready();
+      // Reads it when it goes on, if it has stopped; this worker serves clients either way.
+      primary.ready().catch(() => {});
       await Promise.race([stopping.promise, orphaned, io.stopped()]);
     } finally {
       await gateway.close();

@@ -2,13 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { Config } from "../../config/config.ts";
 import type { Clock, SetTimer } from "../../core/exchange.ts";
-import { type AuditStream, createAuditStream, withAudit } from "../../policy/audit/audit-stream.ts";
-import type { SharedAuditFiles } from "../../policy/audit/rotating-file.ts";
+import { type AuditConfig, type AuditStream, createAuditStream, withAudit } from "../../policy/audit/audit-stream.ts";
+import type { RotatingFile, SharedAuditFiles } from "../../policy/audit/rotating-file.ts";
 import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
 import { GatewayError } from "../../errors.ts";
 import { errorFields, type LogFields, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { createSingleCall } from "../../cluster/single-call.ts";
 import { createTextRedaction } from "./telemetry.ts";
 
 /** What the audit needs from the gateway. */
@@ -89,14 +90,7 @@ function open(config: Config["audit"], deps: AuditDeps): AuditStream | undefined
   const [failures, lost] = [auditFailures.labels({}), auditLost.labels({})];
   const { audit } = deps;
   return createAuditStream(config, {
-    openFile:
-      audit === undefined
-        ? undefined
-        : (bounds) => ({
-            append: (lines) => audit(bounds, lines),
-            check: () => audit(bounds, []),
-            close: async () => {},
-          }),
+    openFile: audit === undefined ? undefined : (bounds) => createRemoteFile(bounds, audit, setTimer),
     clock,
     setTimer,
     redact: createTextRedaction(deps.secrets),
@@ -113,6 +107,27 @@ function open(config: Config["audit"], deps: AuditDeps): AuditStream | undefined
       lost.inc();
     },
   });
+}
+
+/** How long the process that writes the file may take, before decisions count as not written. */
+const remoteMs = 2000;
+
+/** A file that another process writes. Lines that it writes too late come again with the next ones, and are left out then. */
+function createRemoteFile(bounds: AuditConfig, audit: SharedAuditFiles["append"], setTimer: SetTimer): RotatingFile {
+  const problem = "the process that writes the audit file does not answer";
+  const calls = createSingleCall({ limitMs: () => remoteMs, setTimer, problem });
+  /** How many of the next lines are written already, and how many are once the call under way has succeeded. */
+  let [written, underWay] = [0, 0];
+
+  async function append(lines: readonly string[]): Promise<void> {
+    if ((await calls.outcome()) === true) written = underWay;
+    const rest = lines.slice(written);
+    underWay = lines.length;
+    await calls.run(() => audit(bounds, rest));
+    written = 0;
+  }
+
+  return { append, check: () => append([]), close: async () => {} };
 }
 
 function fieldsOf(cause: unknown): LogFields {

@@ -86,9 +86,9 @@ const noPeers: ReadonlyMap<string, Peer> = new Map();
 /** Prepares what is shared, as configured; nothing is connected before `start`. */
 export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster {
   const { state, cluster } = config;
-  const { node, log, clock } = deps;
+  const { node, log, clock, worker } = deps;
   const { redis, postgres, required, timeout: commandMs } = state;
-  const local = deps.worker?.store;
+  const local = worker?.store;
   const isShared = redis !== undefined || postgres !== undefined || local !== undefined;
   let store: SharedStore | undefined;
   let listener: PeerListener | undefined;
@@ -181,11 +181,10 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
             others.compare(digest.read(), store?.peers ?? noPeers);
           },
           changed: (isUp, reason) => {
-            if (isUp) {
-              log.info({}, "the shared store is available again");
-              void follow(endings.tellMissed());
-              void follow(tasks.tellMissed());
-            } else log.warn({ reason }, "the shared store is unavailable");
+            logChange(log, worker, isUp, reason);
+            if (!isUp) return;
+            void follow(endings.tellMissed());
+            void follow(tasks.tellMissed());
           },
         },
       });
@@ -213,6 +212,12 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
       agent?.destroy();
     },
   };
+}
+
+function logChange(log: Logger, worker: WorkerSeat | undefined, isUp: boolean, reason: string): void {
+  const store = worker?.store === undefined ? "the shared store" : "the process that started the workers";
+  if (isUp) log.info({}, `${store} is available again`);
+  else log.warn({ reason }, `${store} is unavailable`);
 }
 
 /** Tries again for a while: the store may be restarted at the same time as this gateway. */

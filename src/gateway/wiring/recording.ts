@@ -17,6 +17,7 @@ import {
   startWriter,
   type WriterTarget,
 } from "../../recorder/store/writer-thread.ts";
+import { createSingleCall } from "../../cluster/single-call.ts";
 import { holdsNoSecret } from "../../redact/prefilter.ts";
 import { createRedactor } from "../../redact/redactor.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
@@ -196,7 +197,7 @@ function openStore(
   appendMs: () => number,
   onGone: (error: GatewayError, lost: number) => void,
 ): FrameStore {
-  if (record !== undefined) return { append: record, stopRetention: () => {}, close: async () => {} };
+  if (record !== undefined) return createRemoteStore(record, appendMs, setTimer);
   const loading = config.onFailure === "refuse" ? { loadMs: appendMs } : {};
   const writer = startWriter(targetOf(config), { setTimer, appendMs, ...loading, onGone });
   const retention = openRetention(config.retention, { writer, clock, setTimer, log });
@@ -207,6 +208,20 @@ function openStore(
     },
     stopRetention: () => retention.stop(),
     close: () => writer.close(),
+  };
+}
+
+/** The store of another process. What it stores too late is recognized there when it comes again, but must not pile up. */
+function createRemoteStore(record: WorkerSeat["record"], limitMs: () => number, setTimer: SetTimer): FrameStore {
+  const problem = "the process that stores the recording does not answer";
+  const calls = createSingleCall({ limitMs, setTimer, problem });
+  return {
+    append: async (batch) => {
+      await calls.outcome();
+      await calls.run(() => record(batch));
+    },
+    stopRetention: () => {},
+    close: async () => {},
   };
 }
 

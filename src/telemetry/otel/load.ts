@@ -83,7 +83,7 @@ async function startSdk(
   { env, log, clock }: OpenTelemetryOptions,
 ): Promise<() => Promise<void>> {
   const { NodeSDK, ...others } = await import("@opentelemetry/sdk-node");
-  const resources = await resourcesOf(others);
+  const resources = (await resourcesOf(others)) as Resources;
   const own = resources.resourceFromAttributes({ "service.name": "headgate", "service.version": version });
   const sdk = new NodeSDK({
     resource: resources.defaultResource().merge(own),
@@ -111,7 +111,7 @@ async function startSdk(
 
 type SdkOptions = Sdk.NodeSDKConfiguration;
 
-/** What is used of the package `@opentelemetry/resources`. */
+/** What is used of the package `@opentelemetry/resources`; in no exported signature, because not everybody has it. */
 interface Resources {
   readonly defaultResource: () => SdkOptions["resource"];
   readonly resourceFromAttributes: (attributes: Readonly<Record<string, string>>) => SdkOptions["resource"];
@@ -123,13 +123,9 @@ interface Resources {
  * The package with which the SDK describes the process. Up to 0.223 the SDK exports it. Later it is only a dependency of
  * the SDK, which package managers other than npm may install where just the SDK finds it.
  */
-export async function resourcesOf(
-  sdk: object,
-  findBesideSdk: (name: string) => string = besideSdk,
-): Promise<Resources> {
-  const found: unknown =
-    "resources" in sdk ? sdk.resources : await import(pathToFileURL(findBesideSdk("@opentelemetry/resources")).href);
-  return found as Resources;
+export async function resourcesOf(sdk: object, findBesideSdk: (name: string) => string = besideSdk): Promise<unknown> {
+  if ("resources" in sdk) return sdk.resources;
+  return import(pathToFileURL(findBesideSdk("@opentelemetry/resources")).href);
 }
 
 function besideSdk(name: string): string {

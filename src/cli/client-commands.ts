@@ -58,7 +58,7 @@ export const clientCommands = {
       },
       {
         text: "A local server, without the gateway",
-        command: "headgate tools -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+        command: "headgate tools -- npx -y @modelcontextprotocol/server-filesystem .",
       },
     ],
     exits: clientExits,

@@ -130,12 +130,12 @@ export const commands = {
       { text: "Proxy a remote server", command: "headgate run --upstream https://mcp.example.com/mcp" },
       {
         text: "Serve a local stdio server over HTTP",
-        command: "headgate run -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+        command: "headgate run -- npx -y @modelcontextprotocol/server-filesystem .",
       },
       {
         text: "Serve two servers behind one endpoint",
         command:
-          "headgate run --federate docs=https://mcp.example.com/mcp notes='npx -y @modelcontextprotocol/server-filesystem notes'",
+          "headgate run --federate docs=https://mcp.example.com/mcp notes='npx -y @modelcontextprotocol/server-filesystem .'",
       },
       { text: "Serve several servers on another port", command: "headgate run -c headgate.yaml -p 9000" },
     ],
@@ -220,7 +220,7 @@ export const commands = {
       },
       {
         text: "Put Headgate in front of a local server",
-        command: "headgate stdio -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
+        command: "headgate stdio -- npx -y @modelcontextprotocol/server-filesystem .",
       },
     ],
     exits: ["ok", "failed", "usage"],

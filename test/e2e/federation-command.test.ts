@@ -166,14 +166,20 @@ routes:
       github: { url: https://example.com/mcp, prefix: gh, required: true }
       notes: { demo: true, prefix: "" }
       third: { demo: true }
+    views:
+      few: { tools: [add] }
+      many: { tools: ["*"], discovery: search }
 `,
     );
     const { output, exitCode } = await headgate("check", "--only-file", file);
     expect(exitCode).toBe(0);
-    expect(output).toContain("desk  /desk/mcp /mcp  3 servers as one");
+    expect(output).toMatch(/^ok: 1 route, 2 views on /u);
+    expect(output).toMatch(/^ {2}desk {7}\/desk\/mcp \/mcp {2}3 servers as one$/mu);
+    expect(output).toMatch(/^ {2}desk\/few +\/desk\/few\/mcp +view$/mu);
+    expect(output).toMatch(/^ {2}desk\/many +\/desk\/many\/mcp +view, found by searching$/mu);
     expect(output).toContain("    github, as gh__…   https://example.com/mcp  (required)\n");
     expect(output).toContain("    notes, bare names  built-in demo server\n");
-    expect(output).toContain("    third__…           built-in demo server");
+    expect(output.match(/^ {4}third__… {11}built-in demo server$/gmu)).toHaveLength(1);
     const clash = folder.write("bad.yaml", "routes: { w: { upstreams: { a__b: { demo: true } } } }\n");
     expect((await headgate("check", "--only-file", clash)).output).toContain("contains the separator `__`");
   });

@@ -6,6 +6,7 @@ import { createInterceptorLoader } from "../../gateway/wiring/interceptor-files.
 import { createTextRedaction } from "../../gateway/wiring/telemetry.ts";
 import { exitCodes } from "../commands.ts";
 import { configInFolder, defineCommand, namedConfig, UsageError } from "../define-command.ts";
+import { counted } from "../client/resources.ts";
 import type { CliIo } from "../io.ts";
 import { lockedNameWarnings } from "./name-findings.ts";
 import { portFindings, preflight } from "./preflight.ts";
@@ -56,20 +57,29 @@ function formatSummary(config: Config): string {
     redact(formatUpstream(route)),
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const members = routes.map(({ upstream }) => (upstream.type === "federation" ? formatMembers(upstream) : []));
+  const views = routes.filter(isView).length;
+  const members = routes.map((route) => {
+    const { upstream } = route;
+    // The servers of a view are those of its route.
+    return upstream.type === "federation" && !isView(route) ? formatMembers(upstream) : [];
+  });
   const lines = rows.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join("  ")
       .trimEnd(),
   );
-  const count = `${routes.length} ${routes.length === 1 ? "route" : "routes"}`;
+  const count = `${counted(routes.length - views, "route")}${views === 0 ? "" : `, ${counted(views, "view")}`}`;
   const shown = lines.flatMap((line, index) => [
     `  ${line}\n`,
     ...(members[index] ?? []).map((member) => `    ${redact(member)}\n`),
   ]);
   const workers = config.workers === 1 ? "" : `, ${config.workers} workers`;
   return `ok: ${count} on ${formatListener(config)}${workers}\n${shown.join("")}`;
+}
+
+function isView({ upstream }: RouteConfig): boolean {
+  return upstream.type === "federation" && upstream.view !== undefined;
 }
 
 function formatListener({ listen }: Config): string {
@@ -94,6 +104,7 @@ function formatMembers({ members, separator }: FederationConfig): readonly strin
 /** The server behind a route, as shown to people. */
 export function formatUpstream({ upstream }: RouteConfig): string {
   if (upstream.type !== "federation") return formatServer(upstream);
+  if (upstream.view !== undefined) return upstream.view.discovery === "search" ? "view, found by searching" : "view";
   return `${upstream.members.length} ${upstream.members.length === 1 ? "server" : "servers"} as one`;
 }
 

@@ -15,23 +15,31 @@ const maxLength = 64 * 1024;
 const maxServers = 1000;
 
 /** Opens the store in a folder. Several processes may use one folder. */
-export function openServerFactsStore(folder: string, wall: () => number): OpenServerFactsStore {
-  const database = openPrivateDatabase(
-    join(folder, "servers.sqlite"),
-    `
+export function openServerFactsStore(
+  folder: string,
+  wall: () => number,
+  onLost?: (message: string) => void,
+): OpenServerFactsStore {
+  const database = openPrivateDatabase({
+    file: join(folder, "servers.sqlite"),
+    table: "server",
+    tables: `
     CREATE TABLE IF NOT EXISTS server (id TEXT PRIMARY KEY, facts TEXT NOT NULL, written_at INTEGER NOT NULL)
       WITHOUT ROWID, STRICT;
   `,
-  );
-  const find = database.prepare("SELECT facts FROM server WHERE id = ?");
-  const insert = database.prepare("INSERT OR REPLACE INTO server VALUES (?, ?, ?)");
-  const remove = database.prepare("DELETE FROM server WHERE id = ?");
-  const bound = database.prepare(
-    "DELETE FROM server WHERE id IN (SELECT id FROM server ORDER BY written_at DESC LIMIT -1 OFFSET ?)",
-  );
+    prepare: (opened) => ({
+      find: opened.prepare("SELECT facts FROM server WHERE id = ?"),
+      insert: opened.prepare("INSERT OR REPLACE INTO server VALUES (?, ?, ?)"),
+      remove: opened.prepare("DELETE FROM server WHERE id = ?"),
+      bound: opened.prepare(
+        "DELETE FROM server WHERE id IN (SELECT id FROM server ORDER BY written_at DESC LIMIT -1 OFFSET ?)",
+      ),
+    }),
+    onLost,
+  });
   return {
     get: (server) => {
-      const text = find.get(server)?.["facts"];
+      const text = database.use(({ find }) => find.get(server)?.["facts"]);
       const facts: unknown = typeof text === "string" ? JSON.parse(text) : undefined;
       if (!isObject(facts)) return undefined;
       const { capabilities, instructions } = facts;
@@ -40,15 +48,15 @@ export function openServerFactsStore(folder: string, wall: () => number): OpenSe
     },
     set: (server, { capabilities, instructions }) => {
       const text = JSON.stringify({ capabilities, instructions });
-      if (text.length > maxLength) {
-        remove.run(server);
-        return;
-      }
-      insert.run(server, text, Math.floor(wall()));
-      bound.run(maxServers);
+      database.use(({ remove, insert, bound }) => {
+        if (text.length > maxLength) {
+          remove.run(server);
+          return;
+        }
+        insert.run(server, text, Math.floor(wall()));
+        bound.run(maxServers);
+      });
     },
-    close: () => {
-      database.close();
-    },
+    close: () => database.close(),
   };
 }

@@ -23,6 +23,18 @@ describe("ended sessions in a folder", () => {
     later.close();
   });
 
+  it("count as ended with all others opened before, when somebody deletes their file", () => {
+    const lost: string[] = [];
+    const [own, others] = [mkdtempSync(join(folder, "own-")), { owner: "ann", expiresAt: 100 }];
+    const list = openEndedSessions(own, () => 5, { onLost: (message) => lost.push(message) });
+    list.add({ id: "a", openedAt: 1, ...others });
+    for (const name of ["", "-wal", "-shm"]) rmSync(join(own, `sessions.sqlite${name}`));
+    const opened = [1, 5, 6].map((openedAt) => list.has({ id: `s${openedAt}`, owner: "ann", openedAt }));
+    expect(opened).toEqual([true, true, false]);
+    expect(lost).toEqual([expect.stringContaining("was deleted or moved")]);
+    list.close();
+  });
+
   it("are dropped from the list when there are too many, which is told; then those as old count as ended, too", () => {
     const dropped: number[] = [];
     const list = openEndedSessions(undefined, () => 5, { max: 10, onDropped: (until) => dropped.push(until) });

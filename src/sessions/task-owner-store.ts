@@ -19,37 +19,45 @@ const maxOwners = 100_000;
 const cleanUpEvery = 1000;
 
 /** Opens the store in a folder. Several processes may use one folder. */
-export function openTaskOwnerStore(folder: string, wall: () => number): OpenTaskOwnerStore {
-  const database = openPrivateDatabase(
-    join(folder, "tasks.sqlite"),
-    `
+export function openTaskOwnerStore(
+  folder: string,
+  wall: () => number,
+  onLost?: (message: string) => void,
+): OpenTaskOwnerStore {
+  const database = openPrivateDatabase({
+    file: join(folder, "tasks.sqlite"),
+    table: "owners",
+    tables: `
     CREATE TABLE IF NOT EXISTS owners (task TEXT PRIMARY KEY, owner TEXT NOT NULL, until INTEGER NOT NULL)
       WITHOUT ROWID, STRICT;
   `,
-  );
-  const expire = database.prepare("DELETE FROM owners WHERE until <= ?");
-  const bound = database.prepare(
-    "DELETE FROM owners WHERE task IN (SELECT task FROM owners ORDER BY until DESC LIMIT -1 OFFSET ?)",
-  );
+    prepare: (opened) => ({
+      expire: opened.prepare("DELETE FROM owners WHERE until <= ?"),
+      bound: opened.prepare(
+        "DELETE FROM owners WHERE task IN (SELECT task FROM owners ORDER BY until DESC LIMIT -1 OFFSET ?)",
+      ),
+      find: opened.prepare("SELECT owner FROM owners WHERE task = ? AND until > ?"),
+      insert: opened.prepare("INSERT OR IGNORE INTO owners VALUES (?, ?, ?)"),
+    }),
+    onLost,
+  });
   let inserted = 0;
   const cleanUp = (): void => {
-    expire.run(Math.floor(wall()));
-    bound.run(maxOwners);
+    database.use(({ expire, bound }) => {
+      expire.run(Math.floor(wall()));
+      bound.run(maxOwners);
+    });
   };
   cleanUp();
-  const find = database.prepare("SELECT owner FROM owners WHERE task = ? AND until > ?");
-  const insert = database.prepare("INSERT OR IGNORE INTO owners VALUES (?, ?, ?)");
   return {
     get: (task) => {
-      const owner = find.get(task, Math.floor(wall()))?.["owner"];
+      const owner = database.use(({ find }) => find.get(task, Math.floor(wall()))?.["owner"]);
       return typeof owner === "string" ? owner : undefined;
     },
     set: (task, owner, until) => {
-      insert.run(task, owner, Math.ceil(until));
+      database.use(({ insert }) => insert.run(task, owner, Math.ceil(until)));
       if (++inserted % cleanUpEvery === 0) cleanUp();
     },
-    close: () => {
-      database.close();
-    },
+    close: () => database.close(),
   };
 }

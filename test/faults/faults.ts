@@ -466,6 +466,20 @@ export const faults: readonly Fault[] = [
     "when the disk was full",
   ),
   row(
+    "G29",
+    "files of the state folder deleted, emptied or overwritten",
+    "goes on in new ones; files of others are not changed",
+    "src/lib/keys/private-database",
+    "a private database whose file was",
+  ),
+  row(
+    "G30",
+    "list of ended sessions deleted",
+    "no ended session comes back",
+    "src/sessions/ended-sessions",
+    "when somebody deletes their file",
+  ),
+  row(
     "G28",
     "a worker does not end",
     "killed in time; the exit code says so",

@@ -73,9 +73,12 @@ function keptIn(folder: string, node: string, log: Logger, { wall }: Clock): Kep
         "too many ended sessions to remember; a restart also ends sessions of the same caller opened before this time",
       );
     };
-    const ended = openEndedSessions(folder, wall, { onDropped });
-    const taskOwners = openTaskOwnerStore(folder, wall);
-    const serverFacts = openServerFactsStore(folder, wall);
+    const onLost = (reason: string): void => {
+      log.error({ folder, reason }, "another program changed the state folder; what the file held is forgotten");
+    };
+    const ended = openEndedSessions(folder, wall, { onDropped, onLost });
+    const taskOwners = openTaskOwnerStore(folder, wall, onLost);
+    const serverFacts = openServerFactsStore(folder, wall, onLost);
     const journal = openStreamJournal(folder, node, wall);
     return outliving({ ended, journal, taskOwners, serverFacts }, openEndedSessions(undefined, wall), (error) => {
       const reason = thrownMessage(error);

@@ -34,12 +34,24 @@ export type FileDamage =
   /** The write-ahead log has other content. */
   | "log overwritten";
 
+/** What happened, for a log line. */
+export const describeDamage = (file: string, damage: FileDamage): string => descriptions[damage](file);
+
+const descriptions: Readonly<Record<FileDamage, (file: string) => string>> = {
+  moved: (file) => `${file} was deleted or moved`,
+  emptied: (file) => `${file} was emptied`,
+  overwritten: (file) => `${file} was overwritten by another program`,
+  damaged: (file) => `${file} was damaged, and is renamed to end in ".damaged-" and a number`,
+  "log moved": (file) => `${file}-wal or ${file}-shm was deleted or moved`,
+  "log overwritten": (file) => `${file}-wal was overwritten by another program`,
+};
+
 /** The files of a SQLite database in WAL mode, and whether they are as SQLite left them. */
 export interface DatabaseFiles {
   /** What happened to them; what was found once is found from then on. */
   damage(): FileDamage | undefined;
-  /** SQLite could not read its own pages: the file is set aside when it is closed. */
-  markDamaged(): void;
+  /** Takes note of an error of SQLite: where it could not read its own pages, the file is set aside when it is closed. */
+  failed(error: unknown): void;
   /** How many frames the write-ahead log holds, which SQLite copies into the file when it is told to. */
   logFrames(): number;
   /** Closes the database. Nothing is written to a file of another program, and none is deleted. */
@@ -76,11 +88,11 @@ export function openDatabaseFile(file: string, table: string): OpenDatabaseFile 
   try {
     const header = readAt(handle, headerBytes, 0);
     const isNew = header.length === 0;
-    if (!isNew && !isSqlite(header)) throw new Error(foreign);
+    if (!isNew && !isSqlite(header)) throw foreign(file);
     const id = isNew ? 0 : header.readInt32BE(idOffset);
-    if (id !== 0 && id !== applicationId) throw new Error(foreign);
+    if (id !== 0 && id !== applicationId) throw foreign(file);
     // Read without its log and its locks, which may be of another program too.
-    if (!isNew && id === 0) withImmutable(file, (database) => refuseForeign(database, table));
+    if (!isNew && id === 0) withImmutable(file, (database) => refuseForeign(file, database, table));
     return { file, handle, isNew, table };
   } catch (error) {
     closeSync(handle);
@@ -88,11 +100,12 @@ export function openDatabaseFile(file: string, table: string): OpenDatabaseFile 
   }
 }
 
-const foreign = "the file is of another program; move it away, or choose another path";
+const foreign = (file: string): Error =>
+  new Error(`${file} was written by another program; move it away, or choose another path`);
 
-function refuseForeign(database: DatabaseSync, table: string): void {
+function refuseForeign(file: string, database: DatabaseSync, table: string): void {
   const names = database.prepare("SELECT name FROM sqlite_schema").all();
-  if (names.length > 0 && !names.some(({ name }) => name === table)) throw new Error(foreign);
+  if (names.length > 0 && !names.some(({ name }) => name === table)) throw foreign(file);
 }
 
 function withImmutable(file: string, work: (database: DatabaseSync) => void): void {
@@ -112,7 +125,7 @@ export function watchDatabaseFiles({ file, handle, table }: OpenDatabaseFile, da
   const { dev, ino } = fstatSync(handle, { bigint: true });
   const identity = `${dev} ${ino}`;
   // Where a reader holds the log, a new stamp stays in it for a while.
-  const stamps = [stampDatabase(database, table), stampOf(readAt(handle, headerBytes, 0))];
+  const stamps = [stampDatabase(file, database, table), stampOf(readAt(handle, headerBytes, 0))];
   let walIdentity: string | undefined;
   let index: { readonly handle: number; readonly identity: string | undefined } | undefined;
   let largestIndex = 0;
@@ -238,8 +251,8 @@ export function watchDatabaseFiles({ file, handle, table }: OpenDatabaseFile, da
 
   return {
     damage: () => (found ??= look()),
-    markDamaged: () => {
-      found ??= look() ?? "damaged";
+    failed: (error) => {
+      if (isCorrupt(error)) found ??= look() ?? "damaged";
     },
     logFrames: () => readIndex()?.frames ?? 0,
     close: () => {
@@ -259,14 +272,14 @@ export function watchDatabaseFiles({ file, handle, table }: OpenDatabaseFile, da
 }
 
 /** Gives a database its stamp, unless it has one, and returns it. */
-function stampDatabase(database: DatabaseSync, table: string): number {
+function stampDatabase(file: string, database: DatabaseSync, table: string): number {
   const read = (name: string): number => Number(Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
   let isNew = false;
   database.exec("BEGIN IMMEDIATE");
   try {
     isNew = read("application_id") !== applicationId;
     if (isNew) {
-      refuseForeign(database, table);
+      refuseForeign(file, database, table);
       database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${randomInt(1, maxStamp)}`);
     }
     database.exec("COMMIT");
@@ -294,6 +307,12 @@ const isSqlite = (header: Buffer): boolean =>
 
 /** The user version of a file, which is random in ours. */
 const stampOf = (header: Buffer): number => (header.length === headerBytes ? header.readInt32BE(stampOffset) : 0);
+
+/** Whether SQLite found that pages are not its own (sqlite.org/rescode.html: SQLITE_CORRUPT, SQLITE_NOTADB). */
+function isCorrupt(error: unknown): boolean {
+  const code = error instanceof Error && "errcode" in error ? Number(error.errcode) & 0xff : 0;
+  return code === 11 || code === 26;
+}
 
 /** 1 stands for 65,536. */
 function pageSizeOf(header: Buffer): number {

@@ -5,6 +5,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { GatewayError } from "../../errors.ts";
 import {
   type DatabaseFiles,
+  describeDamage,
   emptyLog,
   type FileDamage,
   type OpenDatabaseFile,
@@ -150,7 +151,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
         } catch (error) {
           // After a full disk SQLite has rolled back already.
           if (database.isTransaction) database.exec("ROLLBACK");
-          if (isDamage(error)) files?.markDamaged();
+          files?.failed(error instanceof GatewayError ? error.cause : error);
           await attempt(checkFiles);
           throw error;
         }
@@ -216,28 +217,12 @@ function openWatched(own: OpenDatabaseFile): { database: DatabaseSync; files: Da
   }
 }
 
-/** Whether SQLite found that pages are not its own (sqlite.org/rescode.html: SQLITE_CORRUPT, SQLITE_NOTADB). */
-function isDamage(error: unknown): boolean {
-  const cause = error instanceof GatewayError ? error.cause : error;
-  const code = cause instanceof Error && "errcode" in cause ? Number(cause.errcode) & 0xff : 0;
-  return code === 11 || code === 26;
-}
-
 /** The error of a store whose files others have changed; it has to be reopened. */
 export class StoreGoneError extends Error {
   readonly damage: FileDamage;
 
   constructor(file: string, damage: FileDamage) {
-    super(describe[damage](file));
+    super(describeDamage(file, damage));
     this.damage = damage;
   }
 }
-
-const describe: Readonly<Record<FileDamage, (file: string) => string>> = {
-  moved: (file) => `${file} was deleted or moved`,
-  emptied: (file) => `${file} was emptied`,
-  overwritten: (file) => `${file} was overwritten by another program`,
-  damaged: (file) => `${file} was damaged, and is renamed to end in ".damaged-" and a number`,
-  "log moved": (file) => `${file}-wal or ${file}-shm was deleted or moved`,
-  "log overwritten": (file) => `${file}-wal was overwritten by another program`,
-};

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { block, delay, mock, modify, pause, proceed } from "../../src/core/interceptors/action.ts";
 import { defineInterceptor, type InterceptorOptions } from "../../src/core/interceptors/interceptor.ts";
+import { eventually } from "../support/eventually.ts";
 import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import { messageOf, nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage, type Answering } from "../support/legacy-upstream.ts";
@@ -34,6 +35,60 @@ async function withInterceptors(...options: readonly InterceptorOptions[]) {
     },
   };
 }
+
+/** As many of a caller may be pending, and 16 more of the most urgent kind. */
+const pendingPerPrincipal = 4;
+
+describe("a slow interceptor of answers to servers", () => {
+  it("holds their places, so that a server cannot have more waiting than may be pending", async () => {
+    const gate = Promise.withResolvers<undefined>();
+    let stream: ReturnType<UpstreamCall["stream"]> | undefined;
+    let asked = 0;
+    const ask = () => void stream?.send({ jsonrpc: "2.0", id: `q${++asked}`, method: "roots/list" });
+    await using upstream = await legacyUpstream((call, { method }) => {
+      if (method !== "tools/call") return call.replyRaw(202);
+      stream = call.stream();
+      ask();
+    });
+    let waiting = 0;
+    const slow = defineInterceptor({
+      name: "slow",
+      phase: "response",
+      methods: ["roots/list"],
+      timeoutMs: 60_000,
+      onMessage: async () => {
+        waiting++;
+        ask();
+        await gate.promise;
+        return proceed();
+      },
+    });
+    const config = { upstream: { url: upstream.url }, limits: { pendingPerPrincipal } };
+    await using gateway = await openGateway(config, { interceptors: [slow] });
+    const session = await openSession(gateway.url);
+    const running = await session.stream(toolCall(1, "ask"));
+    const answers = async (): Promise<void> => {
+      for (let told = await nextMessage(running); told !== undefined; told = await nextMessage(running)) {
+        const { id, method } = Object(told) as { readonly id?: unknown; readonly method?: string };
+        if (method === "roots/list") await session.post({ jsonrpc: "2.0", id, result: { roots: [] } });
+      }
+    };
+    const reading = answers();
+    const refused = () =>
+      upstream.of("POST").flatMap(({ json }) => (Reflect.get(Object(json), "error") === undefined ? [] : [json]));
+    await eventually(() => {
+      expect(refused()).toMatchObject([{ id: "q21", error: { data: { code: "rate_limited" } } }]);
+    });
+    expect([asked, waiting]).toEqual([21, 20]);
+    gate.resolve(undefined);
+    await eventually(() => {
+      expect(upstream.of("POST").filter(({ json }) => Reflect.has(Object(json), "result"))).toHaveLength(20);
+    });
+    await stream?.send(textResult(1, "done"));
+    stream?.end();
+    await reading;
+  });
+});
 
 const calls = { methods: ["tools/call"], phase: "request" } as const;
 

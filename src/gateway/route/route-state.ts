@@ -161,6 +161,8 @@ export type RouteInterceptors = (route: string) => Interceptor;
 /** Steps that live as long as the route's name is configured. */
 export interface LastingSteps {
   readonly pendingGuard: Guard;
+  /** Bounds how many messages of servers are here at once. */
+  readonly serverMessages: Guard;
   readonly semantic: SemanticChecks;
   readonly listChanges: ListChanges;
   /** Sees every message on both sides, and what is found about them. */
@@ -171,7 +173,7 @@ export interface LastingSteps {
 export function routeDepsOf(
   state: RouteState,
   interceptors: RouteInterceptors,
-  { pendingGuard, semantic, listChanges, observer }: LastingSteps,
+  { pendingGuard, serverMessages, semantic, listChanges, observer }: LastingSteps,
   { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
   const { config, upstream, health, rateLimit, policy } = state;
@@ -200,6 +202,7 @@ export function routeDepsOf(
       validation.answers,
       // Before the rates, which may wait for those of other gateways.
       concurrencyGuard,
+      serverMessages,
       ...(rateLimit === undefined ? [] : [rateLimit]),
       createByteGuard(context.bytes, observer),
       createMessageKinds(observer),

@@ -9,6 +9,7 @@ import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { PassThroughHandler } from "../passthrough/observed-route.ts";
 import type { UpstreamHealth } from "../upstream/http-upstream.ts";
 import { createListChanges } from "./guards/list-changes.ts";
+import { type ConcurrencyLimits, createConcurrencyGuard, createMessageCounters } from "./guards/limits.ts";
 import { createPendingGuard } from "./guards/pending-guard.ts";
 import { forgetRoute, meterCorrelation } from "./guards/route-metrics.ts";
 import {
@@ -68,6 +69,8 @@ export interface RouteTable {
 interface RouteEntry extends LastingSteps {
   readonly route: Route;
   readonly correlator: Correlator<Exchange>;
+  /** Changed in place by a reload. */
+  readonly serverLimits: ConcurrencyLimits;
   state: RouteState;
 }
 
@@ -139,6 +142,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       const entry = entries.get(name) ?? draining.get(name);
       draining.delete(name);
       entry?.correlator.configure(options);
+      if (entry !== undefined) Object.assign(entry.serverLimits, serverLimitsOf(options));
       state.observed?.configure(options);
       if (entry !== undefined) reconfigure(entry, state, interceptors, graceMs);
       next.set(name, entry ?? createEntry(state, interceptors, options, deps));
@@ -206,8 +210,10 @@ function createEntry(
     },
   });
   const pendingGuard = createPendingGuard(correlator, registry);
+  const serverLimits = serverLimitsOf(options);
   const lasting: LastingSteps = {
     pendingGuard,
+    serverMessages: createConcurrencyGuard(createMessageCounters(serverLimits, "server "), "server-to-client"),
     observer,
     semantic: createSemanticChecks(registry, (exchange) => pendingGuard.isInFlight(exchange)),
     listChanges: createListChanges(name, registry, (session, message) => {
@@ -228,7 +234,7 @@ function createEntry(
       lasting.listChanges.announceTo(session);
     },
   });
-  return { ...lasting, route, correlator, state };
+  return { ...lasting, route, correlator, serverLimits, state };
 }
 
 /** What answers wait for: being recorded, and other gateways learning of the tasks in them. */
@@ -247,6 +253,11 @@ function toTracked({ route, correlator }: RouteEntry) {
 function toTableRoute({ route, state: { config, observed, health } }: RouteEntry): TableRoute {
   const { prefixes, cors } = config;
   return { name: route.name, route, prefixes, cors, passThrough: observed?.handle, health };
+}
+
+/** As many as may be pending, with those that have places of their own there. */
+function serverLimitsOf({ limits: { total, perOwner, reserved } }: CorrelationOptions): ConcurrencyLimits {
+  return { total: total + reserved, perPrincipal: perOwner + reserved };
 }
 
 function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationOptions {

@@ -83,6 +83,29 @@ describe("the concurrency limit", () => {
     expect([requests.size, notifications.size]).toEqual([0, 0]);
   });
 
+  it("counts what servers send by itself, until their answer has passed everything", async () => {
+    const clients = createMessageCounters({ total: 10, perPrincipal: 1 });
+    const servers = createMessageCounters({ total: 10, perPrincipal: 1 }, "server ");
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const guards = [createConcurrencyGuard(clients), createConcurrencyGuard(servers, "server-to-client")];
+    // An interceptor that takes its time after the answer has come.
+    const handle = compose(
+      [...guards, (next) => async (asked) => promise.then(() => next(asked))],
+      async () => noReply,
+    );
+    const asked = call("a", { direction: "server-to-client" });
+    const running = [handle(asked), handle(call("a"))];
+    await expect(handle(asked)).rejects.toMatchObject({
+      code: "rate_limited",
+      message: "this caller has too many server requests in flight",
+    });
+    expect([clients.requests.size, servers.requests.size]).toEqual([1, 1]);
+    resolve(undefined);
+    await Promise.all(running);
+    expect([clients.requests.size, servers.requests.size]).toEqual([0, 0]);
+    await handle(asked);
+  });
+
   it("lets a caller cancel when all its requests are running, and bounds that too", async () => {
     const guard = createConcurrencyGuard(createMessageCounters({ total: 10, perPrincipal: 1 }));
     const { promise, resolve } = Promise.withResolvers<Reply>();

@@ -4,6 +4,7 @@ import { type Exchange, limitKeyOf } from "../../../core/exchange.ts";
 import { createGlobTest } from "../../../lib/text/glob.ts";
 import { KeyedCounter } from "../../../lib/keyed-counter.ts";
 import type { Guard, PipelineStep, Reply } from "../../../core/pipeline.ts";
+import type { Direction } from "../../../protocol/message.ts";
 import { methodFacts, methodNames } from "../../../protocol/methods.ts";
 import type { CreateBuckets, Rate, TokenBucket, TokenBuckets } from "../../../lib/token-bucket.ts";
 
@@ -182,8 +183,11 @@ export interface MessageCounters {
   readonly notifications: Concurrency;
 }
 
-export function createMessageCounters(limits: ConcurrencyLimits): MessageCounters {
-  return { requests: createConcurrency(limits), notifications: createConcurrency(limits, "notifications") };
+export function createMessageCounters(limits: ConcurrencyLimits, sender: "" | "server " = ""): MessageCounters {
+  return {
+    requests: createConcurrency(limits, `${sender}requests`),
+    notifications: createConcurrency(limits, `${sender}notifications`),
+  };
 }
 
 /**
@@ -191,10 +195,16 @@ export function createMessageCounters(limits: ConcurrencyLimits): MessageCounter
  * only listen may stay open for hours and do no work; they count as pending requests of their route alone. Notifications
  * are counted by themselves: a caller that has all its requests running must still be able to cancel them. What a client
  * answers to servers is bounded by what they asked.
+ *
+ * What servers send on a route is counted in the same way, by another guard. The pending guard, which is innermost, does not
+ * see what waits for an interceptor or a policy before it was sent, or after its answer came.
  */
-export function createConcurrencyGuard({ requests, notifications }: MessageCounters): Guard {
+export function createConcurrencyGuard(
+  { requests, notifications }: MessageCounters,
+  sender: Direction = "client-to-server",
+): Guard {
   const counterOf = ({ direction, message }: Exchange): Concurrency | undefined => {
-    if (direction !== "client-to-server") return undefined;
+    if (direction !== sender) return undefined;
     if (message.kind === "notification") return notifications;
     const isCounted = message.kind === "request" && methodFacts(message.method)?.timeoutClass !== "stream";
     return isCounted ? requests : undefined;

@@ -22,8 +22,8 @@ import type { Source, SourceFormat } from "./source.ts";
 import { type Environment, reasonOf, substitute } from "./substitute.ts";
 import type { Config } from "./config.ts";
 import { resolveConfig, type ResolveDeps } from "./resolve.ts";
-import { writtenFindings } from "./setting-checks.ts";
-import { writtenSecrets, writtenSecretWarning } from "./written-secrets.ts";
+import { writtenFindings } from "./checks/settings.ts";
+import { writtenSecrets, writtenSecretWarning } from "./checks/written-secrets.ts";
 
 /** Where a configuration comes from, and what loading it may read. */
 export interface LoadOptions {

@@ -1,7 +1,7 @@
 import { resolve as resolvePath } from "node:path";
 
 import { isLoopback } from "../lib/addresses.ts";
-import { authProblems, authWarnings, resolveRouteAuth } from "./auth-checks.ts";
+import { authProblems, authWarnings, resolveRouteAuth } from "./checks/auth.ts";
 import {
   type Config,
   type ParsedUpstream,
@@ -11,12 +11,12 @@ import {
   unnamedRoute,
   type Upstream,
 } from "./config.ts";
-import { policyWarnings } from "./policy-checks.ts";
-import { federationProblems } from "./federation-checks.ts";
+import { policyWarnings } from "./checks/policy.ts";
+import { federationProblems } from "./checks/federation.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { withoutUndefined } from "../lib/without-undefined.ts";
 import { memberNameOf, routeNameOf } from "./mcp-servers.ts";
-import { settingProblems, settingWarnings } from "./setting-checks.ts";
+import { settingProblems, settingWarnings } from "./checks/settings.ts";
 import type { InterceptorConfig } from "./interceptors.ts";
 import { type ConfigFinding, formatPath, type Path } from "./issues.ts";
 import { resolveLimits } from "./limits.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
 
-import { exposureProblem } from "../config/auth-checks.ts";
+import { exposureProblem } from "../config/checks/auth.ts";
 import type { Config } from "../config/config.ts";
 import { anonymous } from "../core/exchange.ts";
 import type { HeldMessages } from "../core/interceptors/held-messages.ts";

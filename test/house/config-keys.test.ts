@@ -14,11 +14,11 @@ const root = resolve(import.meta.dirname, "../..");
 /** Keys that take effect while the configuration is loaded, and the file that reads them there. */
 const actsOnLoading: Readonly<Record<string, string>> = {
   $schema: "src/config/resolve.ts",
-  "listen.allowAnonymous": "src/config/auth-checks.ts",
+  "listen.allowAnonymous": "src/config/checks/auth.ts",
   "admin.allowAnonymous": "src/config/resolve.ts",
-  "auth.use": "src/config/auth-checks.ts",
-  "auth.scopes": "src/config/auth-checks.ts",
-  "auth.offeredScopes": "src/config/auth-checks.ts",
+  "auth.use": "src/config/checks/auth.ts",
+  "auth.scopes": "src/config/checks/auth.ts",
+  "auth.offeredScopes": "src/config/checks/auth.ts",
   // What routes have of it, or have instead of it, is read outside src/config/.
   policy: "src/config/resolve.ts",
   rates: "src/config/resolve.ts",

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { findByName, findPrincipal, type FoundPrincipal, principalFormsOf } from "../../auth/principal-forms.ts";
 import { expandScopes } from "../../auth/token-principal.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
-import { describeForms } from "../../config/policy-checks.ts";
+import { describeForms } from "../../config/checks/policy.ts";
 import { createExchange, type Exchange, type Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../errors.ts";

@@ -57,8 +57,10 @@ describe("the package about resources", () => {
   it("is found beside a newer SDK, also if nothing else finds it", async () => {
     const made = expect.any(Function);
     expect(await resourcesOf({})).toMatchObject({
-      ...{ defaultResource: made, resourceFromAttributes: made },
-      ...{ envDetector: { detect: made }, hostDetector: { detect: made } },
+      defaultResource: made,
+      resourceFromAttributes: made,
+      envDetector: { detect: made },
+      hostDetector: { detect: made },
     });
   });
 });

@@ -90,7 +90,13 @@ describe("the concurrency limit", () => {
     const guards = [createConcurrencyGuard(clients), createConcurrencyGuard(servers, "server-to-client")];
     // An interceptor that takes its time after the answer has come.
     const handle = compose(
-      [...guards, (next) => async (asked) => promise.then(() => next(asked))],
+      [
+        ...guards,
+        (next) => async (asked) => {
+          await promise;
+          return next(asked);
+        },
+      ],
       async () => noReply,
     );
     const asked = call("a", { direction: "server-to-client" });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { loadConfig } from "./load.ts";
-import { formatProblem } from "./issues.ts";
+import { loadConfig } from "../load.ts";
+import { formatProblem } from "../issues.ts";
 
 async function problemsOf(text: string, format: "yaml" | "json" = "yaml"): Promise<readonly string[]> {
   const result = await loadConfig({ text, format, env: { NAME: "x" }, readFile: () => Promise.resolve("") });

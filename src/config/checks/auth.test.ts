@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { hashApiKey } from "../auth/api-key.ts";
-import { parseConfig } from "./load.ts";
-import type { ConfigInput } from "./schema.ts";
+import { hashApiKey } from "../../auth/api-key.ts";
+import { parseConfig } from "../load.ts";
+import type { ConfigInput } from "../schema.ts";
 
 const demo = { demo: true } as const;
 const http = { url: "https://up.example/mcp" };

@@ -1,6 +1,6 @@
-import { isObject } from "../lib/is-object.ts";
-import { parseUrl } from "../lib/addresses.ts";
-import { type ConfigFinding, formatPath, type Path } from "./issues.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { parseUrl } from "../../lib/addresses.ts";
+import { type ConfigFinding, formatPath, type Path } from "../issues.ts";
 
 /** A secret that a file holds as text. */
 export interface WrittenSecret {

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 
-import { cutTailLength } from "../lib/text/cut-name.ts";
-import type { FederationConfig, RouteConfig } from "./config.ts";
-import type { ConfigFinding, Path } from "./issues.ts";
+import { cutTailLength } from "../../lib/text/cut-name.ts";
+import type { FederationConfig, RouteConfig } from "../config.ts";
+import type { ConfigFinding, Path } from "../issues.ts";
 
 interface PlacedRoute {
   readonly path: Path;

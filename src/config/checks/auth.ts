@@ -1,9 +1,9 @@
-import { anonymousName } from "../auth/config.ts";
-import { isLoopback } from "../lib/addresses.ts";
-import { type Config, type RouteAuth, type RouteConfig, serversOf, type ServerUpstream } from "./config.ts";
-import type { ConfigFinding, Path } from "./issues.ts";
-import type { ParsedConfig } from "./schema.ts";
-import { closestName } from "../lib/closest-name.ts";
+import { anonymousName } from "../../auth/config.ts";
+import { isLoopback } from "../../lib/addresses.ts";
+import { type Config, type RouteAuth, type RouteConfig, serversOf, type ServerUpstream } from "../config.ts";
+import type { ConfigFinding, Path } from "../issues.ts";
+import type { ParsedConfig } from "../schema.ts";
+import { closestName } from "../../lib/closest-name.ts";
 
 type ParsedAuthRoute = ParsedConfig["routes"][string];
 

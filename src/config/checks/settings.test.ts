@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { formatProblem } from "./issues.ts";
-import { alternativesOf, configJsonSchema, type JsonSchema } from "./json-schema.ts";
-import { loadConfig } from "./load.ts";
-import { durationKeys } from "./setting-checks.ts";
+import { formatProblem } from "../issues.ts";
+import { alternativesOf, configJsonSchema, type JsonSchema } from "../json-schema.ts";
+import { loadConfig } from "../load.ts";
+import { durationKeys } from "./settings.ts";
 
 const hash = "sha256:JjRz9ybwnrYkeV1GJ_9pO1aArGzlw7PG7jPmvyoaFdw";
 const demo = "upstream: { demo: true }";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { formatProblem } from "./issues.ts";
-import { loadConfig } from "./load.ts";
+import { formatProblem } from "../issues.ts";
+import { loadConfig } from "../load.ts";
 
 async function warningsOf(policy: string): Promise<readonly string[]> {
   const text = `upstream: { demo: true }\npolicy: ${policy}\n`;

@@ -1,11 +1,11 @@
-import { hasTypographicQuotes } from "../lib/text/value-hints.ts";
-import { isObject } from "../lib/is-object.ts";
-import { closestName } from "../lib/closest-name.ts";
-import { isLoopback, parseUrl } from "../lib/addresses.ts";
-import { formatDuration } from "../lib/duration.ts";
-import { isInOwnNamespace, methodNames } from "../protocol/methods.ts";
-import { type Config, type RouteConfig, serversOf } from "./config.ts";
-import { type ConfigFinding, formatPath, type Path, valueAt } from "./issues.ts";
+import { hasTypographicQuotes } from "../../lib/text/value-hints.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { closestName } from "../../lib/closest-name.ts";
+import { isLoopback, parseUrl } from "../../lib/addresses.ts";
+import { formatDuration } from "../../lib/duration.ts";
+import { isInOwnNamespace, methodNames } from "../../protocol/methods.ts";
+import { type Config, type RouteConfig, serversOf } from "../config.ts";
+import { type ConfigFinding, formatPath, type Path, valueAt } from "../issues.ts";
 
 /** Settings that would make callers or messages indistinguishable, or would create a loop. */
 export function settingProblems(config: Config): readonly ConfigFinding[] {

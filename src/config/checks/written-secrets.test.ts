@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { loadConfig } from "./load.ts";
+import { loadConfig } from "../load.ts";
 
 const plain = "hunter2-hunter2";
 

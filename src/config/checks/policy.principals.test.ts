@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { formatProblem } from "./issues.ts";
-import { loadConfig } from "./load.ts";
+import { formatProblem } from "../issues.ts";
+import { loadConfig } from "../load.ts";
 
 const hash = "sha256:JjRz9ybwnrYkeV1GJ_9pO1aArGzlw7PG7jPmvyoaFdw";
 const otherHash = "sha256:UudDL_KEv8UcV19FMsmYLtehNIqxJnQLSRENq8_AFLY";

@@ -1,11 +1,11 @@
-import { findByName, type PrincipalForm, principalFormsOf } from "../auth/principal-forms.ts";
-import type { ExpressionScope } from "../policy/cel/facts.ts";
-import { type ComparedText, type MemberTest, memberTestsOf } from "../policy/cel/member-tests.ts";
-import { closestName } from "../lib/closest-name.ts";
-import { isInOwnNamespace, methodNames } from "../protocol/methods.ts";
-import type { PlacedRoute } from "./auth-checks.ts";
-import type { Config, RouteConfig } from "./config.ts";
-import type { ConfigFinding, Path } from "./issues.ts";
+import { findByName, type PrincipalForm, principalFormsOf } from "../../auth/principal-forms.ts";
+import type { ExpressionScope } from "../../policy/cel/facts.ts";
+import { type ComparedText, type MemberTest, memberTestsOf } from "../../policy/cel/member-tests.ts";
+import { closestName } from "../../lib/closest-name.ts";
+import { isInOwnNamespace, methodNames } from "../../protocol/methods.ts";
+import type { PlacedRoute } from "./auth.ts";
+import type { Config, RouteConfig } from "../config.ts";
+import type { ConfigFinding, Path } from "../issues.ts";
 
 type PolicyConfig = NonNullable<RouteConfig["policy"]>;
 

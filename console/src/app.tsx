@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { Icon } from "./parts/icon.tsx";
 import { Empty } from "./parts/notices.tsx";
 import { isPaletteOpen, Palette } from "./palette.tsx";
+import { isAway } from "./state/api.ts";
 import { useLoaded } from "./state/load.ts";
 import { go, href, place } from "./state/route.ts";
 import { may, refreshSession, session, signOut, startSession, waysIn } from "./state/session.ts";
@@ -36,6 +37,9 @@ export function App() {
         <CurrentView />
       </div>
       <Palette />
+      <div class="away" role="status">
+        {isAway.value && "The gateway does not answer. What is shown may be out of date; it is asked again."}
+      </div>
     </>
   );
 }

@@ -1,3 +1,8 @@
+import { signal as createSignal } from "@preact/signals";
+
+/** Whether the gateway does not answer, such as while it restarts. */
+export const isAway = createSignal(false);
+
 /** The API beside the console, wherever a proxy has put both. */
 const apiRoot = new URL("../api/v1/", document.baseURI);
 
@@ -81,9 +86,13 @@ async function call<Answer>(url: string, init: RequestInit): Promise<Answer> {
 
 async function answerTo(url: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(url, { ...init, credentials: "same-origin", cache: "no-store" });
+    const response = await fetch(url, { ...init, credentials: "same-origin", cache: "no-store" });
+    // A proxy answers in place of a gateway that is away.
+    isAway.value = response.status >= 502;
+    return response;
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
+    isAway.value = true;
     throw new ApiError(0, "unreachable", "The gateway does not answer. It may be restarting.");
   }
 }

@@ -89,8 +89,8 @@ export function note(settings: Readonly<Record<string, string | undefined>>): vo
   else writeNotes();
 }
 
-/** Writes what is to be noted at once, such as before a step in the history. */
-export function writeNotes(): void {
+/** Writes what is to be noted at once. */
+function writeNotes(): void {
   clearTimeout(notedSoon);
   if (noted.size === 0) return;
   const { view, id, query } = place.peek();

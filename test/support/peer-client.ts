@@ -2,7 +2,7 @@ import { z } from "zod";
 
 /** Where a server is and how to reach it. */
 export type Peer =
-  | { readonly via: "http" | "sse"; readonly url: string }
+  | { readonly via: "http" | "sse"; readonly url: string; readonly headers?: Readonly<Record<string, string>> }
   | { readonly via: "stdio"; readonly command: readonly [string, ...string[]] };
 
 /** A connected client of an official SDK, with the same face for every version of it. */

@@ -90,7 +90,7 @@ function modeFor(revision: Revision | "auto"): VersionNegotiationMode {
 function transportTo(peer: Peer): Transport {
   switch (peer.via) {
     case "http":
-      return new StreamableHTTPClientTransport(new URL(peer.url));
+      return new StreamableHTTPClientTransport(new URL(peer.url), { requestInit: { headers: peer.headers ?? {} } });
     case "sse":
       return new SSEClientTransport(new URL(peer.url));
     case "stdio": {

@@ -26,45 +26,65 @@ export function shellQuoted(text: string): string {
   return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
+/** The variable with the credentials of whoever makes the call again: those of the recorded caller are never stored. */
+const credentials = "HEADGATE_TOKEN";
+
+function needsCredentials({ record }: CopySource): boolean {
+  return record.principal !== "anonymous";
+}
+
+/** A header with the credentials, for a shell. */
+function credentialsHeader(source: CopySource): string {
+  return needsCredentials(source) ? `-H "authorization: Bearer $${credentials}" ` : "";
+}
+
 /** The call as a command; undefined for other methods than tool calls, and for names that the command takes for options. */
-export function asHeadgateCall({ request, url, ownCommand = "headgate" }: CopySource): string | undefined {
+export function asHeadgateCall(source: CopySource): string | undefined {
+  const { request, url, ownCommand = "headgate" } = source;
   const { method, params } = parsed(request);
   if (method !== "tools/call" || typeof params?.name !== "string" || params.name.startsWith("-")) return undefined;
   const given = JSON.stringify(params.arguments ?? {});
-  return `${ownCommand} call ${shellQuoted(params.name)} --args ${shellQuoted(given)} --url ${shellQuoted(url)}`;
+  return `${ownCommand} call ${shellQuoted(params.name)} ${credentialsHeader(source)}--args ${shellQuoted(given)} --url ${shellQuoted(url)}`;
 }
 
 /** The request for curl. A session of the past cannot be used again, so a request that had one opens another first. */
-export function asCurl({ record, request, url, headers = {} }: CopySource): string {
+export function asCurl(source: CopySource): string {
+  const { record, request, url, headers = {} } = source;
+  const own = credentialsHeader(source);
   const { method = record.method, params } = parsed(request);
   const name = params?.name ?? params?.uri;
   // A modern request repeats parts of itself in headers; they are recorded as the client sent them.
-  const mirrored = Object.entries(headers).filter(([header]) => header.startsWith("mcp-") && !own.has(header));
+  const mirrored = Object.entries(headers).filter(([header]) => header.startsWith("mcp-") && !ofSession.has(header));
   const computed = [["mcp-method", method], ...(typeof name === "string" ? [["mcp-name", name]] : [])] as const;
   const version = ["mcp-protocol-version", record.revision] as const;
   if (record.session === undefined || method === "initialize")
-    return command(url, [version, ...(mirrored.length > 0 ? mirrored : computed)], shellQuoted(request));
+    return command(url, [version, ...(mirrored.length > 0 ? mirrored : computed)], shellQuoted(request), own);
   const session = `"mcp-session-id: $SESSION"`;
   const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":${JSON.stringify(record.revision)},"capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}`;
   const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`;
   return [
-    `SESSION=$(${command(url, [], shellQuoted(initialize), "-si")} | awk 'tolower($1) == "mcp-session-id:" { print $2 }' | tr -d '\\r')`,
-    command(url, [version], shellQuoted(initialized), `-s -H ${session}`),
-    command(url, [version], shellQuoted(request), `-H ${session}`),
+    `SESSION=$(${command(url, [], shellQuoted(initialize), `-si ${own}`)} | awk 'tolower($1) == "mcp-session-id:" { print $2 }' | tr -d '\\r')`,
+    command(url, [version], shellQuoted(initialized), `-s ${own}-H ${session} `),
+    command(url, [version], shellQuoted(request), `${own}-H ${session} `),
   ].join("\n");
 }
 
 /** Headers that stand in the command already, or belong to the session of the past. */
-const own: ReadonlySet<string> = new Set(["mcp-protocol-version", "mcp-session-id"]);
+const ofSession: ReadonlySet<string> = new Set(["mcp-protocol-version", "mcp-session-id"]);
 
 function command(url: string, headers: readonly (readonly string[])[], body: string, options = ""): string {
   const all = [["content-type", "application/json"], ["accept", "application/json, text/event-stream"], ...headers];
   const lines = all.map(([name = "", value = ""]) => `  -H ${shellQuoted(`${name}: ${value}`)} \\`);
-  return [`curl ${options === "" ? "" : `${options} `}${shellQuoted(url)} \\`, ...lines, `  -d ${body}`].join("\n");
+  return [`curl ${options}${shellQuoted(url)} \\`, ...lines, `  -d ${body}`].join("\n");
 }
 
+const ownHeaders = `, {
+    requestInit: { headers: { authorization: \`Bearer \${process.env.${credentials}}\` } },
+  }`;
+
 /** A test that makes the same call and expects the same result. */
-export function asTest({ record, request, answer, url }: CopySource): string {
+export function asTest(source: CopySource): string {
+  const { record, request, answer, url } = source;
   const { params } = parsed(request);
   const { result } = parsed(answer ?? "") as { readonly result?: Readonly<Record<string, unknown>> };
   // What a tool says; the rest of a result is between gateway and client, and differs between the eras.
@@ -83,7 +103,7 @@ import { expect, it } from "vitest";
 
 it(${JSON.stringify(`answers ${record.target ?? record.method} as recorded`)}, async () => {
 ${note}  const client = new Client({ name: "recorded", version: "1.0.0" });
-  await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(url)})));
+  await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(url)})${needsCredentials(source) ? ownHeaders : ""}));
   const result = await client.callTool(${call.replaceAll("\n", "\n  ")});
   expect(result).toMatchObject(${expected.replaceAll("\n", "\n  ")});
   await client.close();

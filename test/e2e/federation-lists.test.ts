@@ -129,6 +129,10 @@ describe.each([newestLegacy, newestModern])("the list of several servers, with a
         listings = pages.map((own) => paged(own, cursorLength));
         const all = pages.flatMap((own, member) => own.flat().map((name) => `m${member}__${name}`));
         expect(await clients.get(page)?.list()).toEqual({ tools: all, degraded: {} });
+        // Also for a client that reads one page only, where that has room for all.
+        const { result } = (await clients.get(page)?.send("tools/list")) ?? {};
+        expect(result?.tools.map(({ name }) => name)).toEqual(all.slice(0, page));
+        if (all.length < page) expect(result?.nextCursor).toBeUndefined();
       }),
       { numRuns: 25 },
     );

@@ -50,6 +50,20 @@ export const faults: readonly Fault[] = [
   ),
   row("A06", "audit file deleted", "goes on in a new file", "audit", "goes on in a new file when its file is deleted"),
   row(
+    "A08",
+    "audit file emptied, cut off, or an older copy put back",
+    "noticed within a second, and it goes on",
+    "src/policy/audit/audit-stream",
+    "refuses, and goes on in it",
+  ),
+  row(
+    "A09",
+    "another program's file in the place of the audit file",
+    "not changed; nothing passes unaudited",
+    "src/policy/audit/audit-stream",
+    "refuses until it is away",
+  ),
+  row(
     "C01",
     "clients send rubbish",
     "answered or cut off; others do not notice",

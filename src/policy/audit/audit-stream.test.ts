@@ -1,4 +1,6 @@
 import {
+  copyFileSync,
+  truncateSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -26,6 +28,7 @@ import type { DecisionEvent } from "../provider/decision-event.ts";
 let folder: string;
 let file: string;
 let time: FakeTime;
+let messages: string[] = [];
 let told: string[];
 
 beforeEach(() => {
@@ -33,6 +36,7 @@ beforeEach(() => {
   file = join(folder, "audit.ndjson");
   time = createFakeTime(Date.now());
   told = [];
+  messages = [];
 });
 
 afterEach(() => {
@@ -52,7 +56,10 @@ function opened(config: Partial<AuditConfig> = {}): AuditStream {
   return createAuditStream(settings, {
     ...time,
     redact: (text) => text.replaceAll(/ghp_\w+/gu, "[redacted]"),
-    onError: (error) => told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`),
+    onError: (error) => {
+      messages.push(error instanceof Error ? error.message : "");
+      told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`);
+    },
     onRecovery: (lost) => told.push(`recovered, ${lost} lost`),
     onWriteFailure: () => told.push("failed"),
     onLost: () => told.push("lost"),
@@ -240,14 +247,89 @@ describe("the audit stream", () => {
   });
 
   it("takes out part of a line that a killed process or a full disk left", async () => {
-    const whole = `${JSON.stringify({ decision: "d0" })}\n`;
-    for (const torn of ['{"decision":"to', "x".repeat(200_000)]) {
+    const whole = `${JSON.stringify({ time: "2026", decision: "d0" })}\n`;
+    for (const torn of ["{", '{"time":"2026-11-15T1', `{"time":"2026${"x".repeat(200_000)}`]) {
       writeFileSync(file, whole + torn);
       const audit = opened();
       audit.listener(decisionNamed("d1"));
       await audit.close();
       expect(idsIn("audit.ndjson")).toEqual(["d0", "d1"]);
     }
+  });
+
+  it.each([
+    ["part of a line", '{"theirs"'],
+    ["a long part of a line", "x".repeat(200_000)],
+  ])("leaves %s that another process is writing", async (_what, part) => {
+    const audit = opened();
+    audit.listener(decisionNamed("d1"));
+    await expect.poll(() => existsSync(file) && idsIn("audit.ndjson").length).toBe(1);
+    writeFileSync(file, part, { flag: "a" });
+    audit.listener(decisionNamed("d2"));
+    await audit.close();
+    const again = opened();
+    again.listener(decisionNamed("d3"));
+    await again.close();
+    const lines = readFileSync(file, "utf8").split("\n");
+    expect(lines[1]).toBe(part);
+    expect(lines.map((line) => /"decision":"(\w+)"/u.exec(line)?.[1])).toEqual([
+      "d1",
+      undefined,
+      "d2",
+      "d3",
+      undefined,
+    ]);
+  });
+
+  it.each([
+    ["emptied", () => truncateSync(file), "cut off"],
+    ["cut off in a line", () => truncateSync(file, 100), "cut off"],
+    ["replaced by an older copy", () => writeFileSync(file, readFileSync(`${file}.older`)), "cut off"],
+    [
+      "overwritten by as many lines of another stream",
+      () => writeFileSync(file, readFileSync(file, "utf8").replaceAll("d2", "e2")),
+      "overwritten",
+    ],
+  ])("notices within a second that its file was %s, refuses, and goes on in it", async (_how, change, what) => {
+    const audit = opened({ onFailure: "refuse" });
+    audit.listener(decisionNamed("d1"));
+    await expect.poll(() => existsSync(file) && idsIn("audit.ndjson").length).toBe(1);
+    copyFileSync(file, `${file}.older`);
+    audit.listener(decisionNamed("d2"));
+    await expect.poll(() => idsIn("audit.ndjson").length).toBe(2);
+    change();
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(true);
+    expect(messages).toEqual([expect.stringContaining(`audit.ndjson was ${what} by another program`)]);
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(false);
+    audit.listener(decisionNamed("d3"));
+    expect(await audit.close()).toBe(0);
+    expect(idsIn("audit.ndjson").at(-1)).toBe("d3");
+  });
+
+  it.each([
+    ["text without an end of line", "hello"],
+    ["lines", "hello\n".repeat(1000)],
+    ["other JSON lines", `${JSON.stringify({ level: "info" })}\n`],
+  ])("does not change a file with %s, and refuses until it is away", async (_what, text) => {
+    const audit = opened({ onFailure: "refuse" });
+    audit.listener(decisionNamed("d1"));
+    await expect.poll(() => existsSync(file) && idsIn("audit.ndjson").length).toBe(1);
+    writeFileSync(file, text);
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(true);
+    audit.listener(decisionNamed("d2"));
+    await time.advance(1000);
+    await expect.poll(() => messages.at(-1)).toContain("was written by another program; move it away");
+    expect(audit.refuses).toBe(true);
+    expect(readFileSync(file, "utf8")).toBe(text);
+    renameSync(file, `${file}.theirs`);
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(false);
+    await audit.close();
+    expect(idsIn("audit.ndjson")).toEqual(["d2"]);
+    expect(readFileSync(`${file}.theirs`, "utf8")).toBe(text);
   });
 
   it("says how many decisions it could not write at its end", async () => {

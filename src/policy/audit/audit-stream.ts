@@ -5,13 +5,14 @@ import type { DecisionEvent, DecisionListener } from "../provider/decision-event
 import { explain, overrideProvider, type PolicyProvider, type PolicyRefusal } from "../provider/provider.ts";
 import { createRotatingFile, type RotatingFile } from "./rotating-file.ts";
 import { durationField } from "../../lib/duration.ts";
+import { thrownMessage } from "../../lib/thrown-message.ts";
 
 export interface AuditStreamDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Redacts a string that came with a message, such as a name or URI. */
   readonly redact: (text: string) => string;
-  /** Called once when writing starts to fail. */
+  /** Called once when writing starts to fail, and when it fails for another reason. */
   readonly onError: (error: unknown) => void;
   /** Called when writing works again, with the number of lost decisions. */
   readonly onRecovery: (lost: number) => void;
@@ -52,6 +53,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): A
   let queuedBytes = 0;
   let lost = 0;
   let isFailing = false;
+  let failure = "";
   let isClosed = false;
   let stopRetry: (() => void) | undefined;
   let writing: Promise<void> | undefined;
@@ -101,7 +103,10 @@ export function createAuditStream(config: AuditConfig, deps: AuditStreamDeps): A
 
   function fail(error: unknown): void {
     onWriteFailure?.();
-    if (!isFailing) onError(error);
+    // Another reason needs another remedy.
+    const message = thrownMessage(error);
+    if (!isFailing || message !== failure) onError(error);
+    failure = message;
     isFailing = true;
     if (isClosed) return;
     stopRetry = setTimer(retryMs, () => {

@@ -8,7 +8,7 @@ import type { AuditConfig } from "./audit-stream.ts";
 export interface RotatingFile {
   /** Appends lines; rejects if not all were written. Calls must not overlap. */
   append(lines: readonly string[]): Promise<void>;
-  /** Opens the file if needed. Rejects if the open file is no longer at its path; the next call opens a new one. */
+  /** Opens the file if needed. Rejects if others moved or changed the open file; the next call opens it again. */
   check(): Promise<void>;
   close(): Promise<void>;
 }
@@ -56,8 +56,12 @@ interface Opened {
   readonly handle: FileHandle;
   readonly dev: number;
   readonly ino: number;
+  /** A pipe or a device has no content to compare. */
+  readonly isFile: boolean;
   readonly bornAt: number;
   size: number;
+  /** The last bytes, if no other process has written since. */
+  tail: Buffer | undefined;
 }
 
 /** Readable by the owner only. */
@@ -90,22 +94,39 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
   }
 
   async function check(): Promise<void> {
-    const { dev, ino } = (opened ??= await openFile(file, clock));
+    const present = (opened ??= await openFile(file, clock));
     const found = await stat(file).catch(() => undefined);
-    if (found?.dev === dev && found.ino === ino) return;
+    if (found?.dev !== present.dev || found.ino !== present.ino)
+      throw await closed("was deleted or moved; decisions go to a new file");
+    if (!present.isFile) return;
+    if (found.size < present.size) throw await closed("was cut off by another program; what it held is lost");
+    const { tail, handle } = present;
+    if (tail !== undefined && !tail.equals(await readBefore(handle, present.size, tail.length)))
+      throw await closed("was overwritten by another program; what it held is lost");
+    // Another process may write to it, too. What it wrote must stay when a write of ours fails.
+    if (found.size > present.size) Object.assign(present, { size: found.size, tail: undefined });
+  }
+
+  async function closed(what: string): Promise<Error> {
     await close();
-    throw new Error(`${file} was deleted or moved; decisions go to a new file`);
+    return new Error(`${file} ${what}`);
   }
 
   async function put(text: string, bytes: number): Promise<void> {
     if (bytes === 0) return;
-    opened ??= await openFile(file, clock);
+    const present = (opened ??= await openFile(file, clock));
+    const { handle } = present;
     try {
-      await opened.handle.appendFile(text);
-      opened.size += bytes;
+      const ending = present.isFile ? await readBefore(handle, present.size, 1) : Buffer.alloc(0);
+      // Half a line of another process must not become part of ours.
+      const start = ending.length === 0 || ending[0] === newline ? "" : "\n";
+      await handle.appendFile(start + text);
+      present.size += start.length + bytes;
+      const isAlone = present.isFile && (await handle.stat()).size === present.size;
+      present.tail = isAlone ? Buffer.from(text.slice(-tailLength)) : undefined;
     } catch (error) {
       // A full disk takes part of a line; the batch is written again, so no part of it may stay.
-      await opened.handle.truncate(opened.size).catch(() => {});
+      await handle.truncate(present.size).catch(() => {});
       await close();
       throw error;
     }
@@ -129,30 +150,58 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
 async function openFile(file: string, clock: Pick<Clock, "wall">): Promise<Opened> {
   const handle = await open(file, "a+", mode);
   try {
-    const { size: found, birthtimeMs, dev, ino } = await handle.stat();
-    const size = await endOfLines(handle, found);
-    if (size < found) await handle.truncate(size);
+    const found = await handle.stat();
+    const { birthtimeMs, dev, ino } = found;
+    const isFile = found.isFile();
+    if (isFile && !isOurs(await readBefore(handle, Math.min(found.size, lineStart.length), lineStart.length)))
+      throw new Error(`${file} was written by another program; move it away, or choose another path`);
+    const size = isFile ? await endOfLines(handle, found.size) : 0;
+    if (size < found.size && isFile) await handle.truncate(size);
     // The birth time of a file from an earlier run; some file systems do not have it.
-    return { handle, dev, ino, size, bornAt: size > 0 && birthtimeMs > 0 ? birthtimeMs : clock.wall() };
+    const bornAt = size > 0 && birthtimeMs > 0 ? birthtimeMs : clock.wall();
+    return { handle, dev, ino, isFile, size, tail: undefined, bornAt };
   } catch (error) {
     await handle.close();
     throw error;
   }
 }
 
+/** How every line begins. */
+const lineStart = Buffer.from('{"time":"');
+const newline = 0x0a;
+/** With the time and the id of the last decision. */
+const tailLength = 1024;
 const chunkBytes = 65_536;
 
-/** Where the last whole line ends: a killed process or a full disk may have left part of one. */
+/** Whether text begins like a line of an audit file, of which a part may be missing. */
+function isOurs(text: Buffer): boolean {
+  const length = Math.min(text.length, lineStart.length);
+  return text.subarray(0, length).equals(lineStart.subarray(0, length));
+}
+
+/** The bytes before a position. */
+async function readBefore(handle: FileHandle, end: number, length: number): Promise<Buffer> {
+  const wanted = Math.min(length, end);
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(wanted), 0, wanted, end - wanted);
+  return buffer.subarray(0, bytesRead);
+}
+
+/**
+ * Where the last whole line ends: a killed process or a full disk may have left part of one. Part of a line of another
+ * program stays.
+ */
 async function endOfLines(handle: FileHandle, size: number): Promise<number> {
   const chunk = Buffer.alloc(Math.min(chunkBytes, size));
+  let rest = Buffer.alloc(0);
   for (let end = size; end > 0;) {
     const start = Math.max(0, end - chunk.length);
     const { bytesRead } = await handle.read(chunk, 0, end - start, start);
-    const newline = chunk.subarray(0, bytesRead).lastIndexOf(0x0a);
-    if (newline >= 0) return start + newline + 1;
+    const at = chunk.subarray(0, bytesRead).lastIndexOf(newline);
+    rest = Buffer.concat([chunk.subarray(at + 1, bytesRead), rest.subarray(0, lineStart.length)]);
+    if (at >= 0) return isOurs(rest) ? start + at + 1 : size;
     end = start;
   }
-  return 0;
+  return isOurs(rest) ? 0 : size;
 }
 
 /** `audit.ndjson` becomes `audit.ndjson.20261115T120000000Z-000`; the number counts files of one millisecond. */

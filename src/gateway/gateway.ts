@@ -38,6 +38,7 @@ import {
 } from "./route/guards/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
+import { createStateOwners } from "./route/guards/state-owners.ts";
 import { createTaskOwners } from "./route/guards/task-owners.ts";
 import { openAdmin, type OpenAdmin } from "./open-admin.ts";
 import { openListeners } from "./open-listeners.ts";
@@ -350,6 +351,7 @@ function openRouteTable(
       providers: options.policies ?? {},
     },
     taskOwners: createTaskOwners(clock, context.taskOwners),
+    stateOwners: createStateOwners(clock),
     recording,
     tracing: telemetry.route,
   });

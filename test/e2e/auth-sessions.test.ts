@@ -310,3 +310,45 @@ describe("a token that expires while a stream is open", () => {
     expect(await nextMessage(stream)).toBeUndefined();
   });
 });
+
+describe("the state of a call that waits for input", () => {
+  it("is good for the caller that got it alone, at every route to its server", async () => {
+    await using issuer = await startIssuer();
+    const continued: unknown[] = [];
+    await using upstream = await fakeUpstream((call) => {
+      const { id, method, params } = sentMessage(call);
+      const reply = (result: object) => call.reply({ jsonrpc: "2.0", id, result });
+      if (method === "server/discover")
+        return reply({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} } });
+      const given = params?.["requestState"];
+      if (given === undefined)
+        return reply({
+          resultType: "input_required",
+          inputRequests: { sure: { method: "elicitation/create", params: { message: "Sure?", requestedSchema: {} } } },
+          requestState: "transfer-of-alice",
+        });
+      continued.push(given);
+      return reply({ resultType: "complete", content: [] });
+    });
+    await using gateway = await openGateway({
+      auth: authOf(issuer),
+      routes: {
+        one: { upstream: { url: upstream.url, era: "modern" } },
+        two: { upstream: { url: upstream.url, era: "modern" } },
+      },
+    });
+    const [one, two] = [`${gateway.origin}/one/mcp`, `${gateway.origin}/two/mcp`];
+    const send = async (who: string, url: string, more: object = {}) => {
+      const { headers, body } = modernRequest(1, "tools/call", { name: "transfer", arguments: {}, ...more });
+      const text = JSON.stringify(body).replace('Capabilities":{}', 'Capabilities":{"elicitation":{}}');
+      return post(url, text, { ...headers, ...(await shown(issuer, url, who)) });
+    };
+    const retry = { requestState: "transfer-of-alice", inputResponses: { sure: { action: "accept", content: {} } } };
+    expect((await send("alice", one)).json).toMatchObject({ result: { requestState: "transfer-of-alice" } });
+    for (const url of [one, two])
+      expect((await send("bob", url, retry)).json).toMatchObject({ error: { code: -32_602 } });
+    expect(continued).toEqual([]);
+    expect((await send("alice", one, retry)).json).toMatchObject({ result: { resultType: "complete" } });
+    expect(continued).toEqual(["transfer-of-alice"]);
+  });
+});

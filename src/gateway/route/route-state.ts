@@ -46,6 +46,8 @@ export interface RouteStateDeps {
   readonly concurrencyGuard: Guard;
   /** Keeps each caller's tasks hidden from other callers. */
   readonly taskOwners: Guard;
+  /** Keeps what servers gave one caller to continue with from other callers. */
+  readonly stateOwners: Guard;
   /** Absent if nothing is recorded. */
   readonly recording: GatewayRecording | undefined;
 }
@@ -174,7 +176,7 @@ export function routeDepsOf(
   state: RouteState,
   interceptors: RouteInterceptors,
   { pendingGuard, serverMessages, semantic, listChanges, observer }: LastingSteps,
-  { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
+  { context, recording, concurrencyGuard, taskOwners, stateOwners }: RouteStateDeps,
 ): ReloadableRouteDeps {
   const { config, upstream, health, rateLimit, policy } = state;
   const { metrics, log, clock } = context;
@@ -208,6 +210,7 @@ export function routeDepsOf(
       createMessageKinds(observer),
       createListenBounds(),
       taskOwners,
+      stateOwners,
       validation.schemasLoaded,
       // Before the server is looked up, so that its calls are evaluated, limited and recorded as the real tool.
       ...(upstream.federation?.hasSearch === true ? [createToolDiscovery(upstream.federation)] : []),

@@ -34,6 +34,7 @@ function setUp() {
     },
     concurrencyGuard: idle,
     taskOwners: idle,
+    stateOwners: idle,
     recording: undefined,
     tracing: undefined,
     onGone: ({ name }) => void gone.push(name),

@@ -5,7 +5,7 @@ import { principalNamed } from "../../../../test/support/principals.ts";
 import { notificationOf, requestOf } from "../../../../test/support/messages.ts";
 import { GatewayError } from "../../../errors.ts";
 import type { Exchange } from "../../../core/exchange.ts";
-import { compose, noReply, type Reply } from "../../../core/pipeline.ts";
+import { compose, type Interceptor, noReply, type Reply } from "../../../core/pipeline.ts";
 import { createConcurrency, createConcurrencyGuard, createMessageCounters } from "./limits.ts";
 
 function call(principal: string, facts: Partial<Exchange> = {}): Exchange {
@@ -88,17 +88,12 @@ describe("the concurrency limit", () => {
     const servers = createMessageCounters({ total: 10, perPrincipal: 1 }, "server ");
     const { promise, resolve } = Promise.withResolvers<undefined>();
     const guards = [createConcurrencyGuard(clients), createConcurrencyGuard(servers, "server-to-client")];
-    // An interceptor that takes its time after the answer has come.
-    const handle = compose(
-      [
-        ...guards,
-        (next) => async (asked) => {
-          await promise;
-          return next(asked);
-        },
-      ],
-      async () => noReply,
-    );
+    const slow: Interceptor = (next) => async (exchange) => {
+      const reply = await next(exchange);
+      await promise;
+      return reply;
+    };
+    const handle = compose([...guards, slow], async () => noReply);
     const asked = call("a", { direction: "server-to-client" });
     const running = [handle(asked), handle(call("a"))];
     await expect(handle(asked)).rejects.toMatchObject({

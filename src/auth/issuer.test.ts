@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { fakeAsk } from "../../test/support/tokens.ts";
 import { GatewayError } from "../errors.ts";
-import { createIssuer, isSafeUrl, metadataLocations } from "./issuer.ts";
+import { createIssuer, isSafeUrl, issuerEndpoint, metadataLocations } from "./issuer.ts";
 
 const url = "https://login.example/tenant";
 const document = {
@@ -72,6 +72,29 @@ describe("the metadata of an issuer", () => {
   });
 });
 
+describe("an endpoint that an issuer names", () => {
+  it.each([
+    ["https://login.example", "https://keys.example/jwks", true],
+    ["https://login.example", "http://keys.example/jwks", false],
+    ["https://login.example", "http://127.0.0.1:8485/api", false],
+    ["https://login.example", "https://127.0.0.1:8443/", false],
+    ["https://login.example", "https://localhost/", false],
+    ["https://login.example", "https://[::1]/", false],
+    ["https://login.example", "https://[::ffff:127.0.0.1]/", false],
+    ["https://login.example", "https://[::]/", false],
+    ["https://login.example", "https://0.0.0.0/", false],
+    ["https://login.example", "https://0x7f.1/", false],
+    ["https://login.example", "https://printer.localhost/", false],
+    ["https://login.example", "file:///etc/passwd", false],
+    ["https://login.example", "", false],
+    ["http://127.0.0.1:9000", "http://127.0.0.1:9000/jwks", true],
+    ["http://localhost:9000", "http://[::1]:9000/jwks", true],
+    ["http://localhost:9000", "https://keys.example/jwks", true],
+  ])("of %s is %s: %s", (issuer, value, isTaken) => {
+    expect(issuerEndpoint({ value }, "value", issuer)).toBe(isTaken ? value : undefined);
+  });
+});
+
 describe("a URL that secrets may go to", () => {
   it.each([
     ["https://login.example", true],
@@ -80,6 +103,14 @@ describe("a URL that secrets may go to", () => {
     ["http://[::1]:1", true],
     ["http://login.example", false],
     ["http://localhost.example", false],
+    ["http://127.evil.example/token", false],
+    ["http://127.0.0.1.evil.example", false],
+    ["http://127.0.0.1@evil.example", false],
+    ["http://evil.localhost", false],
+    ["http://0x7f.1/x", true],
+    ["http://128.0.0.1", false],
+    ["http://[::2]", false],
+    ["http://0.0.0.0", false],
     ["ftp://localhost", false],
     ["login", false],
   ])("%s: %s", (text, isSafe) => {

@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts";
+import { isLoopback } from "../lib/addresses.ts";
 import type { Clock } from "../lib/clock.ts";
 import { asObject } from "../lib/is-object.ts";
 import type { HttpClient } from "./http-client.ts";
@@ -74,9 +75,9 @@ async function discover(issuer: string, ask: HttpClient): Promise<IssuerMetadata
         throw new GatewayError("upstream_invalid", `the metadata at ${url} belongs to another issuer`);
       }
       return {
-        jwksUri: endpoint(document, "jwks_uri"),
-        tokenEndpoint: endpoint(document, "token_endpoint"),
-        introspectionEndpoint: endpoint(document, "introspection_endpoint"),
+        jwksUri: issuerEndpoint(document, "jwks_uri", issuer),
+        tokenEndpoint: issuerEndpoint(document, "token_endpoint", issuer),
+        introspectionEndpoint: issuerEndpoint(document, "introspection_endpoint", issuer),
         document,
       };
     } catch (error) {
@@ -87,16 +88,30 @@ async function discover(issuer: string, ask: HttpClient): Promise<IssuerMetadata
   throw new GatewayError("upstream_unreachable", `the metadata of ${issuer} is not available`, { cause: last });
 }
 
-/** An endpoint of the metadata, unless secrets would be sent to it unencrypted. */
-function endpoint(document: Readonly<Record<string, unknown>>, name: string): string | undefined {
+/**
+ * An endpoint in the metadata of an issuer; undefined where secrets would be sent to it unencrypted, or where an issuer elsewhere
+ * names something on this machine, which only the gateway may reach.
+ */
+export function issuerEndpoint(
+  document: Readonly<Record<string, unknown>>,
+  name: string,
+  issuer: string,
+): string | undefined {
   const value = document[name];
-  return typeof value === "string" && isSafeUrl(value) ? value : undefined;
+  if (typeof value !== "string" || !isSafeUrl(value)) return undefined;
+  return isHere(new URL(value)) && !isHere(new URL(issuer)) ? undefined : value;
 }
 
 /** Whether secrets may be sent there: https, or this machine. */
 export function isSafeUrl(text: string): boolean {
   const url = URL.parse(text);
   if (url === null) return false;
-  const isLocal = url.hostname === "localhost" || url.hostname === "[::1]" || url.hostname.startsWith("127.");
+  // A subdomain of `localhost` may be resolved by a server elsewhere.
+  const isLocal = isLoopback(url.hostname) && !url.hostname.endsWith(".localhost");
   return url.protocol === "https:" || (url.protocol === "http:" && isLocal);
+}
+
+/** Connections to the unspecified address arrive at this machine, too. */
+function isHere({ hostname }: URL): boolean {
+  return isLoopback(hostname) || hostname === "0.0.0.0" || hostname === "[::]";
 }

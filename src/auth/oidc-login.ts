@@ -6,7 +6,7 @@ import type { Clock } from "../lib/clock.ts";
 import { asObject } from "../lib/is-object.ts";
 import { signatureAlgorithms } from "./config.ts";
 import type { HttpClient } from "./http-client.ts";
-import { isSafeUrl, type Issuer } from "./issuer.ts";
+import { type Issuer, issuerEndpoint } from "./issuer.ts";
 import type { KeySet } from "./key-set.ts";
 import type { ClientAuthentication } from "./token-source.ts";
 
@@ -137,10 +137,10 @@ async function userInfo(
   accessToken: string | undefined,
   { sub }: Claims,
   document: Claims,
-  { ask }: OidcLoginOptions,
+  { ask, issuer }: OidcLoginOptions,
 ): Promise<Claims> {
-  const url = document["userinfo_endpoint"];
-  if (accessToken === undefined || typeof url !== "string" || !isSafeUrl(url)) return {};
+  const url = issuerEndpoint(document, "userinfo_endpoint", issuer.url);
+  if (accessToken === undefined || url === undefined) return {};
   const { status, json } = await ask({ url, headers: { authorization: `Bearer ${accessToken}` } });
   const claims = status === 200 ? asObject(json) : undefined;
   // Core 5.3.2: without this check an attacker could substitute the claims of another person.
@@ -148,8 +148,8 @@ async function userInfo(
 }
 
 function endpointOf(document: Claims, name: string, issuer: string): string {
-  const url = document[name];
-  if (typeof url === "string" && isSafeUrl(url)) return url;
+  const url = issuerEndpoint(document, name, issuer);
+  if (url !== undefined) return url;
   throw new GatewayError("upstream_invalid", `the metadata of ${issuer} has no usable ${name}`);
 }
 

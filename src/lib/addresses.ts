@@ -4,7 +4,9 @@ import { BlockList, isIP, isIPv6 } from "node:net";
 export function isLoopback(host: string): boolean {
   const name = withoutBrackets(host).toLowerCase();
   if (name === "localhost" || name.endsWith(".localhost")) return true;
-  return name === "::1" || (isIP(name) === 4 && name.startsWith("127.")) || name.startsWith("::ffff:127.");
+  return (
+    name === "::1" || (isIP(name) === 4 && name.startsWith("127.")) || /^::ffff:(?:127\.|7f[\da-f]{2}:)/u.test(name)
+  );
 }
 
 /** Whether a string is an IP address or a network in CIDR notation. */

@@ -260,4 +260,23 @@ describe("signing in to the console by OpenID Connect", () => {
     const cross = await exchange(`${opened.consoleUrl}sign-in`, { headers: { "sec-fetch-site": "cross-site" } });
     expect(cross.headers.location).toContain("#/failed/refused");
   });
+
+  it("takes an answer once, and asks the issuer about none of its copies", async () => {
+    user = "vera";
+    const begun = await exchange(`${opened.consoleUrl}sign-in`);
+    const [flow = ""] = (begun.headers["set-cookie"]?.[0] ?? "").split(";");
+    const { search } = await opened.issuer.approve(new URL(begun.headers.location ?? ""));
+    const before = opened.issuer.tokenRequests.length;
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, async () =>
+        exchange(`${opened.consoleUrl}callback${search}`, { headers: { cookie: flow } }),
+      ),
+    );
+    const taken = answers.filter(({ headers }) => headers.location === opened.consoleUrl);
+    expect(taken).toHaveLength(1);
+    expect(opened.issuer.tokenRequests).toHaveLength(before + 1);
+    const again = await exchange(`${opened.consoleUrl}callback${search}`, { headers: { cookie: flow } });
+    expect(again.headers.location).toBe(`${opened.consoleUrl}#/failed/refused`);
+    expect(opened.issuer.tokenRequests).toHaveLength(before + 1);
+  });
 });

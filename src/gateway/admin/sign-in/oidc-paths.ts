@@ -8,6 +8,7 @@ import { createOidcLogin, type LoginFlow } from "../../../auth/oidc-login.ts";
 import { createClientAuthentication } from "../../../auth/token-source.ts";
 import { GatewayError } from "../../../errors.ts";
 import type { Clock } from "../../../lib/clock.ts";
+import { createTtlCache } from "../../../lib/ttl-cache.ts";
 import { errorFields, type Logger } from "../../../telemetry/log.ts";
 import type { NoteAction } from "../deps.ts";
 import type { SignInFailure } from "../wire.ts";
@@ -31,6 +32,10 @@ export interface OidcPathsDeps {
 }
 
 const flowMs = 600_000;
+/** Logins that were answered are remembered, so that none is answered twice. */
+const maxAnswered = 10_000;
+/** Anybody may come back from a login, and each one costs a request to the issuer with the gateway's own secret. */
+const maxFinishing = 20;
 
 const flowCookie: CookieKind<LoginFlow & { readonly until: number }> = {
   purpose: "login",
@@ -66,6 +71,8 @@ export function createOidcPaths(
     ask,
     clock,
   });
+  const answered = createTtlCache<true>(maxAnswered, clock.wall);
+  let finishing = 0;
   const redirectUri = (request: IncomingMessage): string => `${consoleUrl(request)}${oidcPaths.callback}`;
 
   async function begin(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -82,7 +89,15 @@ export function createOidcPaths(
     const flow = signIn.cookies.get(flowCookie, headers);
     if (flow === undefined || flow.until <= clock.wall())
       throw new GatewayError("unauthenticated", "no sign-in was started in this browser, or it has expired");
-    const claims = await login.finish(searchParams, flow, redirectUri(request));
+    if (answered.get(flow.state) === true)
+      throw new GatewayError("unauthenticated", "this sign-in was answered before; start again");
+    if (finishing >= maxFinishing) throw new GatewayError("overloaded", "too many people sign in at once; try again");
+    // Before anything is awaited. An answer to another login does not use this one up.
+    if (searchParams.get("state") === flow.state) answered.set(flow.state, true, flowMs);
+    finishing++;
+    const claims = await login.finish(searchParams, flow, redirectUri(request)).finally(() => {
+      finishing--;
+    });
     const caller = callerOfClaims(claims, config);
     const cleared = signIn.cookies.clear(flowCookie, headers);
     if (caller === undefined) {

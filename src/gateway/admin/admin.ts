@@ -55,10 +55,13 @@ export function createAdminPaths(
   };
 }
 
-/** A request listener for an asynchronous handler that does not fail. */
+/** A request listener for an asynchronous handler. If that fails, the request does, and never the process. */
 function waiting(answer: (...args: Parameters<RequestListener>) => Promise<void>): RequestListener {
-  return (...args) => {
-    void answer(...args);
+  return (request, response) => {
+    answer(request, response).catch(() => {
+      if (response.headersSent) response.destroy();
+      else respondText(response, 500, "internal error");
+    });
   };
 }
 

@@ -24,7 +24,9 @@ export async function startGateway(
 /** Starts two gateways that share nothing in one process group. The URL of this server is that of both, with a comma between. */
 export async function startSideBySide(rig: Rig, upstream: Upstream): Promise<Server> {
   const commands = [1, 2].map(() => commandOf(rig, upstream, "warn", {}));
-  return rig.startServer([...ownProcess("side-by-side"), JSON.stringify(commands)]);
+  const server = await rig.startServer([...ownProcess("side-by-side"), JSON.stringify(commands)]);
+  if (server.url.split(",").length !== commands.length) throw new Error(`not the URLs of both gateways: ${server.url}`);
+  return server;
 }
 
 function commandOf(

@@ -4,10 +4,11 @@ import { spawn } from "node:child_process";
 
 const commands = JSON.parse(process.argv[2] ?? "[]") as readonly (readonly string[])[];
 const urls = commands.map(async ([file = "", ...args]) => {
-  const { stdout } = spawn(file, args, { stdio: ["ignore", "pipe", "inherit"] });
+  // What a gateway says when it listens must not reach the one who started this process, who would take it for the whole.
+  const { stderr } = spawn(file, args, { stdio: ["ignore", "ignore", "pipe"] });
   const { promise, resolve } = Promise.withResolvers<string>();
   let text = "";
-  stdout.setEncoding("utf8").on("data", (chunk: string) => {
+  stderr.setEncoding("utf8").on("data", (chunk: string) => {
     text = (text + chunk).slice(-10_000);
     const [, url] = /listening on (http\S+)/u.exec(text) ?? [];
     if (url !== undefined) resolve(url);

@@ -6,6 +6,7 @@ import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 import { captureOf, type ToldCall } from "../support/capture.ts";
 import { startChromium } from "../support/chromium.ts";
 import { openConsole } from "../support/console.ts";
+import { openConsolePage } from "../support/console-page.ts";
 import { eventually } from "../support/eventually.ts";
 
 const recorded = 100_000;
@@ -72,5 +73,28 @@ describe("the console over much traffic", () => {
     await eventually(async () => expect(await page.evaluate(scrollTop)).toBe(before + 32));
     await page.getByLabel("Filter").fill("tool:live_0");
     await eventually(async () => expect(await rows.first().innerText()).toContain("live_0 tools/call"));
+  });
+
+  it("says what was left out of the live traffic, and counts it again", async () => {
+    await using opened = await openConsole();
+    await using store = await openSqliteStore({ file: opened.folder.at("traffic.sqlite") }, { wait: async () => {} });
+    await store.import(linesOf([callTo("the_first", 0, Date.now())], "first"));
+    await using browser = await startChromium();
+    await using at = await openConsolePage(browser, opened, "live");
+    await at.page.getByRole("option", { name: /the_first/u }).waitFor();
+    await at.page.getByRole("status").getByText("live", { exact: true }).waitFor();
+    // Far more at once than anybody could follow.
+    const [now, count] = [Date.now(), 2000];
+    await store.import(
+      linesOf(
+        Array.from({ length: count }, (_, index) => callTo("burst", index, now)),
+        "burst",
+      ),
+    );
+    await at.page.getByText(/^[\d,]+ left out$/u).waitFor();
+    await at.page
+      .getByText(`${(count + 1).toLocaleString("en-US")} requests`, { exact: true })
+      .waitFor({ timeout: 90_000 });
+    expect(at.problems).toEqual([]);
   });
 });

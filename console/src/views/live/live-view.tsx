@@ -19,6 +19,9 @@ const stripMinutes = 15;
 /** From this width on, the chosen exchange is shown beside the list. */
 const wide = matchMedia("(min-width: 1081px)");
 
+/** How soon is counted again what was left out, and which part of the time that may take the gateway's reading thread. */
+const [recountMs, recountShare] = [10_000, 0.05];
+
 const stateNames = {
   connecting: "connecting",
   live: "live",
@@ -222,16 +225,35 @@ function LiveStrip({
   readonly filter: string;
   readonly onFilter: (filter: string) => void;
 }) {
-  const loaded = useLoaded(`${filter} ${traffic.state.value === "lost" ? "lost" : ""}`, (signal) =>
-    get<Figures>("figures", { minutes: stripMinutes, filter: filter === "" ? undefined : filter }, signal),
+  const round = useSignal(0);
+  /** How many had been left out when they were counted. */
+  const counted = useRef(0);
+  const tookMs = useRef(0);
+  const loaded = useLoaded(
+    `${filter} ${traffic.state.value === "lost" ? "lost" : ""} ${round.value}`,
+    async (signal) => {
+      const [omitted, startedAt] = [traffic.omitted.peek(), performance.now()];
+      const query = { minutes: stripMinutes, filter: filter === "" ? undefined : filter };
+      const figures = await get<Figures>("figures", query, signal);
+      counted.current = omitted;
+      tookMs.current = performance.now() - startedAt;
+      return figures;
+    },
   );
-  const { value } = loaded.value;
+  const { value, isLoading } = loaded.value;
+  const isShort = traffic.omitted.value > counted.current;
+  useEffect(() => {
+    if (!isShort || isLoading) return undefined;
+    // What was left out is counted by the gateway, and not often: it has just had much to do.
+    const timer = setTimeout(() => round.value++, Math.max(recountMs, tookMs.current / recountShare));
+    return () => clearTimeout(timer);
+  }, [isShort, isLoading]);
   if (value === undefined) return <div class="strip" />;
   const rows = traffic.rows.value;
   const slots = withNewer(value.buckets, value.to, rows, Date.now());
   // What was left out, or is too old for the list by now, is not among them.
   const hasAll = rows.length < maxRows || (rows.at(-1)?.at ?? 0) <= value.to;
-  const isAll = value.complete && traffic.omitted.value === 0 && hasAll;
+  const isAll = value.complete && !isShort && hasAll;
   return (
     <Strip
       slots={slots}

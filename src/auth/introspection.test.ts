@@ -72,6 +72,24 @@ describe("a token that is introspected", () => {
     expect(await show("opaque")).toMatchObject({ ok: false, failure: { error: "invalid_token" } });
   });
 
+  it("is asked about again in time although the clock was set back", async () => {
+    const { show, time, state } = setUp();
+    await show("opaque");
+    state.answer = () => ({ json: { active: false } });
+    time.jump(-3_600_000);
+    await time.advance(30_000);
+    expect(await show("opaque")).toMatchObject({ ok: false, failure: { error: "invalid_token" } });
+  });
+
+  it("has expired at once when the clock was set ahead", async () => {
+    const { show, time, state } = setUp();
+    const exp = Math.floor(time.clock.wall() / 1000) + 3600;
+    state.answer = () => ({ json: { active: true, sub: "alice", aud: place, exp } });
+    expect(await show("opaque")).toMatchObject({ ok: true });
+    time.jump(7_200_000);
+    expect(await show("opaque")).toMatchObject({ ok: false });
+  });
+
   it("is believed no longer than the answer allows, nor longer than it lives", async () => {
     const { show, questions, time, state } = setUp();
     state.answer = () => ({

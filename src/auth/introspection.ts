@@ -23,7 +23,7 @@ export interface IntrospectionOptions extends TokenRules {
   /** The maximum time that a result is cached; a revoked token is accepted until then. 0 disables the cache. */
   readonly cacheMs: number;
   readonly clockSkewMs: number;
-  readonly clock: Pick<Clock, "wall">;
+  readonly clock: Clock;
   readonly maxCached: number;
   /** The maximum number of concurrent requests; further tokens are refused as unavailable. */
   readonly maxOpen: number;
@@ -39,8 +39,11 @@ const inactive: Authentication = authenticationFailure("invalid_token", "the tok
 /** Asks the authorization server about every token (RFC 7662), with a cache. */
 export function createIntrospection(options: IntrospectionOptions): Authenticator {
   const { clock, cacheMs } = options;
-  const cache = createTtlCache<VerifiedToken | Authentication>(options.maxCached, clock.wall);
+  const cache = createTtlCache<VerifiedToken | Authentication>(options.maxCached, clock.now);
   const verifying = new Map<string, Promise<VerifiedToken | Authentication>>();
+  /** The clock may have been set ahead since. */
+  const isOver = (held: VerifiedToken | Authentication): boolean =>
+    "audience" in held && (held.principal.expiresAt ?? Number.POSITIVE_INFINITY) <= clock.wall();
 
   async function verify(token: string, digest: string): Promise<VerifiedToken | Authentication> {
     try {
@@ -68,7 +71,7 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       if (bearer.kind === "malformed") return malformedCredentials;
       const digest = digestOf(bearer.token);
       const known = cache.get(digest);
-      if (known !== undefined) return checkToken(known, options, credentials);
+      if (known !== undefined && !isOver(known)) return checkToken(known, options, credentials);
       let answer = verifying.get(digest);
       if (answer === undefined && verifying.size >= options.maxOpen)
         return authenticationFailure("unavailable", "too many tokens are being checked");

@@ -45,7 +45,7 @@ function channelPair() {
 }
 
 function bench() {
-  const { clock, setTimer, advance } = createFakeTime(0);
+  const { clock, setTimer, advance, jump } = createFakeTime(0);
   const primary = createPrimaryStore(clock);
 
   /** One worker at the store. */
@@ -98,7 +98,7 @@ function bench() {
       },
     };
   }
-  return { join, advance };
+  return { join, advance, jump };
 }
 
 describe("what the workers of one gateway share", () => {
@@ -124,6 +124,21 @@ describe("what the workers of one gateway share", () => {
     one.end();
     expect(await two.store.ownersOf(["s"])).toEqual([undefined]);
     expect(await two.store.claim("s", { candidate: "two", ttlMs: 1000 })).toBe("two");
+  });
+
+  it.each([365 * 86_400_000, -3_600_000])("is the same when the clock jumps by %i ms and back", async (jumped) => {
+    const { join, advance, jump } = bench();
+    const [one, two] = [await join("one"), await join("two")];
+    await one.store.claim("s", { candidate: "one", ttlMs: 1000 });
+    await one.store.endSession("t", 1000);
+    jump(jumped);
+    expect(await two.store.ownersOf(["s"])).toEqual(["one"]);
+    expect(await two.store.hasEnded(["t"])).toEqual([true]);
+    jump(-jumped);
+    expect(await two.store.hasEnded(["t"])).toEqual([true]);
+    await advance(1000);
+    expect(await two.store.ownersOf(["s"])).toEqual([undefined]);
+    expect(await two.store.hasEnded(["t"])).toEqual([false]);
   });
 
   it("leaves a session to the one that holds it while that lives and stays", async () => {

@@ -42,10 +42,11 @@ const maxRates = 1000;
 /** Creates it. Everything is decided synchronously, so there are no locks and no leases to wait for. */
 export function createPrimaryStore({ wall, now }: Clock): PrimaryStore {
   const members = new Map<StoreNotices, { readonly node: string; readonly url: string }>();
-  const ended = createTtlCache<true>(maxEntries, wall);
-  const owners = createTtlCache<string>(maxEntries, wall);
-  const holders = createTtlCache<Set<string>>(maxEntries, wall);
-  const tasks = createTtlCache<StartedTask>(maxEntries, wall);
+  // By monotonic time: a clock that jumps must not end a lease, or bring an ended session back.
+  const ended = createTtlCache<true>(maxEntries, now);
+  const owners = createTtlCache<string>(maxEntries, now);
+  const holders = createTtlCache<Set<string>>(maxEntries, now);
+  const tasks = createTtlCache<StartedTask>(maxEntries, now);
   const rates = new BoundedMap<string, TokenBuckets>(maxRates);
   const isAlive = (node: string): boolean => [...members.values()].some((member) => member.node === node);
 

@@ -64,6 +64,27 @@ export const faults: readonly Fault[] = [
     "refuses until it is away",
   ),
   row(
+    "A10",
+    "clock set back, introspected token revoked",
+    "asked about again in time",
+    "src/auth/introspection",
+    "although the clock was set back",
+  ),
+  row(
+    "C36",
+    "clock set ahead, credentials of a stream expired",
+    "the stream ends within a minute",
+    "src/gateway/edge/route-authentication.expiry",
+    "when the clock is set ahead",
+  ),
+  row(
+    "G31",
+    "clock jumps a year ahead, or an hour back",
+    "leases and ended sessions of workers stay",
+    "src/cluster/worker-store",
+    "is the same when the clock jumps",
+  ),
+  row(
     "C01",
     "clients send rubbish",
     "answered or cut off; others do not notice",

@@ -6,6 +6,8 @@ export interface FakeTime {
   readonly setTimer: SetTimer;
   /** Timers that are set and neither fired nor cancelled. */
   readonly pending: () => number;
+  /** Sets the wall clock ahead or back; nothing fires. */
+  readonly jump: (milliseconds: number) => void;
   /** Moves time on, fires what is due in order, and lets the promises settle that this resolved. */
   readonly advance: (milliseconds: number) => Promise<void>;
 }
@@ -18,11 +20,12 @@ interface Timer {
 /** Makes time that begins at 0 monotonic and at the given wall time. */
 export function createFakeTime(wallStart = Date.UTC(2026, 0, 1)): FakeTime {
   let now = 0;
+  let wallOffset = wallStart;
   const timers = new Set<Timer>();
   const nextDue = (until: number): Timer | undefined =>
     [...timers].filter(({ due }) => due <= until).toSorted((a, b) => a.due - b.due)[0];
   return {
-    clock: { now: () => now, wall: () => wallStart + now },
+    clock: { now: () => now, wall: () => wallOffset + now },
     setTimer: (milliseconds, callback) => {
       const timer = { due: now + milliseconds, callback };
       timers.add(timer);
@@ -31,6 +34,9 @@ export function createFakeTime(wallStart = Date.UTC(2026, 0, 1)): FakeTime {
       };
     },
     pending: () => timers.size,
+    jump: (milliseconds) => {
+      wallOffset += milliseconds;
+    },
     advance: async (milliseconds) => {
       const until = now + milliseconds;
       await settled();

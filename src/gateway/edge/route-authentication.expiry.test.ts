@@ -19,6 +19,24 @@ describe("credentials that expire", () => {
     expect([told, time.pending()]).toEqual([1, 0]);
   });
 
+  it.each([
+    ["ahead, within a minute", 7_200_000, 60_000],
+    ["back, later", -3_600_000, 7_200_000],
+  ])("are told of when the clock is set %s", async (_how, jump, after) => {
+    const time = createFakeTime(0);
+    let told = 0;
+    onExpiry(
+      () => principalNamed("a", { expiresAt: 3_600_000 }),
+      time,
+      () => (told += 1),
+    );
+    time.jump(jump);
+    await time.advance(after - 1);
+    expect(told).toBe(0);
+    await time.advance(1);
+    expect([told, time.pending()]).toEqual([1, 0]);
+  });
+
   it("may be replaced meanwhile by some that hold for longer", async () => {
     const time = createFakeTime(0);
     let [expiresAt, told] = [1000, 0];

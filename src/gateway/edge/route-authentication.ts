@@ -25,7 +25,6 @@ import type { Challenge } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { isLoopback, parseUrl } from "../../lib/addresses.ts";
 import { isPromise } from "../../lib/is-promise.ts";
-import { longestTimer } from "../../lib/timeout.ts";
 import { type AuthenticatorDeps, type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 import type { ForwardedCaller } from "./peer-requests.ts";
 import type { AuthenticationWaits } from "./waiting.ts";
@@ -357,6 +356,9 @@ export function longerOf(one: Principal, other: Principal): Principal {
   return (other.expiresAt ?? never) >= (one.expiresAt ?? never) ? other : one;
 }
 
+/** How soon it is noticed that the clock was set ahead, or that the machine slept. */
+const recheckMs = 60_000;
+
 /**
  * Calls back when the caller's credentials have expired. `principalOf` is read again at that time, because newer
  * credentials may have been presented. The returned function stops the timer.
@@ -372,7 +374,7 @@ export function onExpiry(
     if (expiresAt === undefined) return;
     const leftMs = expiresAt - clock.wall();
     if (leftMs <= 0) callback();
-    else stop = setTimer(Math.min(leftMs, longestTimer), wait);
+    else stop = setTimer(Math.min(leftMs, recheckMs), wait);
   };
   wait();
   return () => {

@@ -122,7 +122,7 @@ export function createCluster(config: Config, deps: ClusterDeps): GatewayCluster
   }
 
   const seal = cluster?.secret === undefined ? deps.seals.peer : createSeals([Buffer.from(cluster.secret)]).peer;
-  const tasks = createSharedTasks({ node, log, wall: clock.wall, kept: deps.taskOwners, store: () => store });
+  const tasks = createSharedTasks({ ...clock, node, log, kept: deps.taskOwners, store: () => store });
   const member: ClusterMember | undefined =
     cluster === undefined
       ? undefined

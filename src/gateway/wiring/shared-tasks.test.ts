@@ -19,6 +19,7 @@ it("tells other gateways of tasks that began while the store was away, once, unl
     node: "one",
     log: { warn: (fields: unknown) => warnings.push(fields) } as unknown as Logger,
     wall: () => now,
+    now: () => now,
     kept: undefined,
     store: () => store as SharedStore,
   });
@@ -47,6 +48,7 @@ it("tells a store that has lost everything again of tasks that began here, or on
     node: "one",
     log: {} as Logger,
     wall: () => now,
+    now: () => now,
     kept: undefined,
     store: () => store as SharedStore,
   });

@@ -10,6 +10,7 @@ export interface SharedTasksDeps {
   readonly node: string;
   readonly log: Logger;
   readonly wall: () => number;
+  readonly now: () => number;
   /** Remembers owners over a restart of this gateway; absent where nothing is kept. */
   readonly kept: TaskOwnerStore | undefined;
   /** Undefined before the start. */
@@ -30,8 +31,8 @@ const knownMs = 10 * 60_000;
 const retryAfter = 2;
 
 /** Creates the owners of tasks that all gateways share. */
-export function createSharedTasks({ node, log, wall, kept, store }: SharedTasksDeps): ToldTasks {
-  const known = createTtlCache<StartedTask>(maxKnown, wall);
+export function createSharedTasks({ node, log, wall, now, kept, store }: SharedTasksDeps): ToldTasks {
+  const known = createTtlCache<StartedTask>(maxKnown, now);
   const pending = new Set<Promise<void>>();
   /** Tasks that started while the store was unavailable or slow. */
   const untold = new BoundedMap<string, { readonly owner: string; readonly until: number }>(maxKnown);

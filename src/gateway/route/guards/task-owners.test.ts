@@ -8,8 +8,8 @@ import { createTaskOwners } from "./task-owners.ts";
 
 const [ann, bob] = [principalNamed("ann"), principalNamed("bob")];
 
-function ownersWithTask(store?: TaskOwnerStore) {
-  const guard = createTaskOwners({ wall: () => 0 }, store);
+function ownersWithTask(store?: TaskOwnerStore, wall = () => 0) {
+  const guard = createTaskOwners({ wall, now: () => 0 }, store);
   const call = exchangeWith(requestOf("tools/call", { name: "rows" }), { principal: ann });
   expect(guard.enter(call)).toBeUndefined();
   guard.answered(call, { message: messageFrom('{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t-1"}}}') });
@@ -24,6 +24,15 @@ describe("the owners of tasks", () => {
     expect(guard.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");
   });
 
+  it.each([365 * 86_400_000, -3_600_000])("are known when the clock jumps by %i ms", (jump) => {
+    let wall = 0;
+    const guard = ownersWithTask(undefined, () => wall);
+    wall = jump;
+    const request = requestOf("tasks/get", { taskId: "t-1" });
+    expect(guard.enter(exchangeWith(request, { principal: ann }))).toBeUndefined();
+    expect(guard.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");
+  });
+
   it("are known after a restart, where they are kept", () => {
     const kept = new Map<string, string>();
     const store = {
@@ -32,7 +41,7 @@ describe("the owners of tasks", () => {
       close: () => {},
     };
     ownersWithTask(store);
-    const restarted = createTaskOwners({ wall: () => 0 }, store);
+    const restarted = createTaskOwners({ wall: () => 0, now: () => 0 }, store);
     const request = requestOf("tasks/get", { taskId: "t-1" });
     expect(restarted.enter(exchangeWith(request, { principal: ann }))).toBeUndefined();
     expect(restarted.enter(exchangeWith(request, { principal: bob }))?.message).toBe("unknown task");

@@ -22,7 +22,7 @@ const maxKept = 100_000;
  * gateway all callers may look the same. Tasks that were not started here are unknown too, except to anonymous callers,
  * who are indistinguishable anyway.
  */
-export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwnerStore): Guard {
+export function createTaskOwners({ wall, now }: Clock, store?: TaskOwnerStore): Guard {
   const owners = new FairMap<{ readonly id: string; readonly until: number }>(maxKept);
 
   function ownerOf(route: string, task: string): string | undefined {
@@ -30,7 +30,7 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwne
     const owner = owners.get(key);
     // One that began before a restart.
     if (owner === undefined) return store?.get(key);
-    return wall() >= owner.until ? undefined : owner.id;
+    return now() >= owner.until ? undefined : owner.id;
   }
 
   function mayKnow({ route, principal }: Exchange, task: string): boolean {
@@ -54,10 +54,9 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">, store?: TaskOwne
     if (task === undefined) return;
     // A known id stays with its owner, whatever the server says later.
     if (ownerOf(route, task) !== undefined) return;
-    const until = wall() + keptMs;
     const key = taskKey(route, task);
-    owners.set(limitKeyOf(principal), key, { id: principal.id, until });
-    store?.set(key, principal.id, until);
+    owners.set(limitKeyOf(principal), key, { id: principal.id, until: now() + keptMs });
+    store?.set(key, principal.id, wall() + keptMs);
   }
 
   return {

@@ -7,23 +7,16 @@ import { afterEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startGateway } from "../support/gateway.ts";
 import { testFolder, type TestFolder } from "../support/headgate-command.ts";
-import { type LegacySession, openSession, textResult, toolCall } from "../support/legacy-session.ts";
-import { type Answering, type LegacyUpstream, legacyUpstream } from "../support/legacy-upstream.ts";
+import { createHeldCalls } from "../support/held-calls.ts";
+import { type LegacySession, openSession, toolCall } from "../support/legacy-session.ts";
+import { type LegacyUpstream, legacyUpstream } from "../support/legacy-upstream.ts";
 
 /** Each request on a connection of its own, so that the next one reaches another worker. */
 const apart = { connection: "close" };
 const revision = "2025-11-25";
 const pidServer = [process.execPath, "test/fixtures/stdio/pid.mjs"] as const;
 
-/** Calls that a test holds until it lets them go. */
-const held: (() => void)[] = [];
-const answer: Answering = (call, { id, params }) => {
-  const reply = (): void => {
-    call.reply(textResult(id, String(params?.["name"])));
-  };
-  if (params?.["name"] === "slow") held.push(reply);
-  else reply();
-};
+const { held, answer } = createHeldCalls();
 
 interface Workers {
   readonly gateway: RunningGateway;

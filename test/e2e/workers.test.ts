@@ -7,8 +7,9 @@ import { eventually } from "../support/eventually.ts";
 import { stdioFixture } from "../support/fixture.ts";
 import { startGateway, type RunningGateway } from "../support/gateway.ts";
 import { headgate, testFolder, type TestFolder } from "../support/headgate-command.ts";
-import { openSession, textResult, toolCall, type LegacySession } from "../support/legacy-session.ts";
-import { legacyUpstream, type Answering, type LegacyUpstream } from "../support/legacy-upstream.ts";
+import { createHeldCalls } from "../support/held-calls.ts";
+import { openSession, toolCall, type LegacySession } from "../support/legacy-session.ts";
+import { legacyUpstream, type LegacyUpstream } from "../support/legacy-upstream.ts";
 import { exchange, post, type RawAnswer } from "../support/raw-http.ts";
 import { connectV1 } from "../support/v1-client.ts";
 
@@ -16,15 +17,7 @@ import { connectV1 } from "../support/v1-client.ts";
 const apart = { connection: "close" };
 const revision = "2025-11-25";
 
-/** Calls that a test holds until it lets them go. */
-const held: (() => void)[] = [];
-const answer: Answering = (call, { id, params }) => {
-  const reply = (): void => {
-    call.reply(textResult(id, String(params?.["name"])));
-  };
-  if (params?.["name"] === "slow") held.push(reply);
-  else reply();
-};
+const { held, answer } = createHeldCalls();
 
 let upstream: LegacyUpstream;
 let folder: TestFolder;

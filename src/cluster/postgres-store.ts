@@ -1,5 +1,5 @@
 import type * as Driver from "pg";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 
 import { GatewayError } from "../errors.ts";
 import { createPeerList } from "./peer-list.ts";
@@ -13,7 +13,6 @@ export interface SharedPostgresOptions extends SharedStoreOptions {
 
 /** The lock keeps gateways that start together from creating a table twice, which PostgreSQL reports as an error. */
 const schema = `
-BEGIN;
 SELECT pg_advisory_xact_lock(hashtext('headgate_state'));
 CREATE TABLE IF NOT EXISTS headgate_nodes (node text PRIMARY KEY, lease text NOT NULL, expires timestamptz NOT NULL);
 CREATE TABLE IF NOT EXISTS headgate_ended (session text PRIMARY KEY, expires timestamptz NOT NULL,
@@ -25,7 +24,6 @@ CREATE TABLE IF NOT EXISTS headgate_users (session text, node text, expires time
   PRIMARY KEY (session, node));
 CREATE UNLOGGED TABLE IF NOT EXISTS headgate_rates (key text PRIMARY KEY, step float8, burst float8, granted int,
   filled float8, expires timestamptz NOT NULL);
-COMMIT;
 `;
 
 const tables = ["nodes", "ended", "owners", "tasks", "users", "rates"] as const;
@@ -84,8 +82,7 @@ const cleanUpEvery = 60;
 /** Opens a store on PostgreSQL, with tables of its own. */
 export function openSharedPostgres(options: SharedPostgresOptions): SharedStore {
   const { node, seal, clock, events } = options;
-  const list = createPeerList(options);
-  const access = createStoreAccess(options);
+  const [list, access] = [createPeerList(options), createStoreAccess(options)];
   let pool: Pool | undefined;
   let hasSchema = false;
   let polls = 0;
@@ -94,7 +91,7 @@ export function openSharedPostgres(options: SharedPostgresOptions): SharedStore 
   const query = async <Row extends object>(sql: string, values: readonly unknown[] = []): Promise<readonly Row[]> =>
     access.run(async () => {
       if (pool === undefined) throw new Error("not connected");
-      return (await pool.query<Row>(sql, [...values])).rows;
+      return queryWithin<Row>(await pool.connect(), options.commandMs, sql, values);
     });
 
   async function open(): Promise<void> {
@@ -107,6 +104,8 @@ export function openSharedPostgres(options: SharedPostgresOptions): SharedStore 
     });
     // The pool replaces an idle connection that breaks; the next command shows whether the store is unavailable.
     pool.on("error", () => {});
+    // One that breaks while it is in use fails the query; without a listener, it would end this process, too.
+    pool.on("connect", (client) => client.on("error", () => {}));
   }
 
   /** Renews the lease, reads who else has one, and which sessions have ended. */
@@ -212,6 +211,37 @@ export function openSharedPostgres(options: SharedPostgresOptions): SharedStore 
       void pool?.end().catch(() => {});
     },
   };
+}
+
+/**
+ * Runs a statement in a transaction with a limit. Otherwise, a server whose tables are locked would go on waiting for each
+ * statement that was given up here, with a connection for each. The limit is of the transaction, because servers between may
+ * give the connection to others (PgBouncer).
+ */
+async function queryWithin<Row extends object>(
+  client: PoolClient,
+  limitMs: number,
+  sql: string,
+  values: readonly unknown[],
+): Promise<readonly Row[]> {
+  try {
+    await client.query(`BEGIN; SET LOCAL statement_timeout = ${Math.ceil(limitMs)}`);
+    const { rows } = await client.query<Row>(sql, [...values]);
+    await client.query("COMMIT");
+    client.release();
+    return rows;
+  } catch (error) {
+    // After an answer of the server, the connection is as good as before. If there was none, it is closed.
+    const isAnswer = /^[\dA-Z]{5}$/u.test(String((Object(error) as { readonly code?: unknown }).code));
+    const isUsable =
+      isAnswer &&
+      (await client.query("ROLLBACK").then(
+        () => true,
+        () => false,
+      ));
+    client.release(!isUsable);
+    throw error;
+  }
 }
 
 async function loadDriver(): Promise<Pick<typeof Driver, "Pool">> {

@@ -51,4 +51,16 @@ describe("the breaker", () => {
     breaker.failed("away");
     expect(changes).toEqual([false, true, false]);
   });
+
+  it("says again that the store is away when there is something else to do about it, once in each outage", () => {
+    const { breaker, changes } = bench();
+    breaker.failed("connection lost");
+    breaker.failed("no password", "set it");
+    breaker.failed("no password again", "set it");
+    breaker.failed("connection lost");
+    expect(changes).toEqual([false, false]);
+    breaker.renewed();
+    breaker.failed("no password", "set it");
+    expect(changes).toEqual([false, false, true, false]);
+  });
 });

@@ -45,6 +45,8 @@ export interface RedisConnection {
    * connections when it becomes a replica.
    */
   withPrimary(work: () => Promise<void>): Promise<void>;
+  /** Rejects unless notices arrive: a server may answer commands and refuse to send notices. Then it is asked again. */
+  whenListening(): Promise<void>;
   close(): void;
 }
 
@@ -63,23 +65,30 @@ export function createRedisConnection(
   let mayHaveMoved = sentinel !== undefined;
   let isReplica = false;
   let certificates: ReturnType<typeof readTls>;
+  /** The connection for notices, why it failed last, and its subscription once that was asked for. */
+  let notices:
+    | { readonly client: RedisClientType; problem: string; subscribed?: Promise<void> | undefined }
+    | undefined;
 
   function connectTo(create: typeof CreateClient, address: string): Promise<unknown> {
     close();
     connectedTo = address;
     const newOptions = () => clientOptions(address, commandMs, nextReconnectMs, certificates);
     const client = newClient(create, newOptions(), access.lost);
-    const subscriber = newClient(create, newOptions(), () => {});
+    const subscriber = newClient(create, newOptions(), (reason) => {
+      own.problem = reason;
+    });
+    const own: NonNullable<typeof notices> = { client: subscriber, problem: "there is no connection for notices yet" };
+    notices = own;
     clients.push(client, subscriber);
     subscriber.on("ready", () => {
       if (connections++ > 0) onReconnected();
     });
-    void subscriber
-      .connect()
-      .then((connected) => connected.subscribe(channel, onNotice))
-      .catch(() => {
-        // The other client reports the problem; this one keeps trying.
-      });
+    // Whether it succeeds is asked with each renewal.
+    own.subscribed = subscriber.connect().then((connected) => connected.subscribe(channel, onNotice));
+    own.subscribed.catch(() => {
+      own.subscribed = undefined;
+    });
     const connecting = client.connect();
     connecting.catch(() => {});
     return connecting;
@@ -118,6 +127,17 @@ export function createRedisConnection(
       const [client] = clients;
       if (client === undefined) throw new Error("not connected");
       return client;
+    },
+    whenListening: async () => {
+      if (notices === undefined) throw new Error("not connected");
+      const own = notices;
+      own.subscribed ??= own.client.subscribe(channel, onNotice).catch((error: unknown) => {
+        own.subscribed = undefined;
+        throw error;
+      });
+      await own.subscribed;
+      // It subscribes by itself whenever it reconnects.
+      if (!own.client.isReady) throw new Error(own.problem);
     },
     withPrimary: async (work) => {
       await followPrimary();

@@ -59,8 +59,7 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     task: (id: string): string => `${prefix}task:${id}`,
     notices: `${prefix}notices`,
   };
-  const list = createPeerList(options);
-  const access = createStoreAccess(options);
+  const [list, access] = [createPeerList(options), createStoreAccess(options)];
   /** Notices may have been missed since the last renewal. Until the next one, the server may refuse what follows from it. */
   let isReconnected = false;
   const connection = createRedisConnection(options, {
@@ -108,6 +107,7 @@ export function openRedisStore(options: RedisStoreOptions): SharedStore {
     list.read(alive);
     events.peersRead();
     if (isLost) events.leaseLost();
+    await run(() => connection.whenListening());
     if (!isReconnected) return;
     isReconnected = false;
     events.reconnected();

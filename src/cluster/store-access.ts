@@ -3,6 +3,7 @@ import type { Clock, SetTimer } from "../lib/clock.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import { createStoreBreaker } from "./breaker.ts";
 import type { SharedStoreEvents } from "./shared-store.ts";
+import { problemText, storeProblem } from "./store-advice.ts";
 
 /** A gateway that has not renewed its lease for this long has ended. */
 export const leaseMs = 15_000;
@@ -42,9 +43,11 @@ export function createStoreAccess(deps: {
   answered.promise.catch(() => {});
   /** Why the store failed last. */
   let lastReason = "";
-  const failed = (reason: string): void => {
-    lastReason = reason;
-    breaker.failed(reason);
+  /** Returns what the error says. */
+  const failed = (error: unknown): string => {
+    const problem = storeProblem(error);
+    breaker.failed(problem.reason, problem.advice);
+    return (lastReason = problemText(problem));
   };
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
@@ -90,20 +93,20 @@ export function createStoreAccess(deps: {
         breaker.succeeded();
         return result;
       } catch (error) {
-        const reason = reasonOf(error);
-        failed(reason);
-        throw new GatewayError("store_failed", `the shared store is unavailable: ${reason}`, { cause: error });
+        throw new GatewayError("store_failed", `the shared store is unavailable: ${failed(error)}`, { cause: error });
       }
     },
     report: async (work) => {
       try {
         return await work;
       } catch (error) {
-        failed(reasonOf(error));
+        failed(error);
         throw error;
       }
     },
-    lost: failed,
+    lost: (reason) => {
+      failed(reason);
+    },
     keepRenewing: (opened, renew) => {
       // Most causes of a failed first attempt are temporary; a missing package is not.
       opened
@@ -123,9 +126,4 @@ export function createStoreAccess(deps: {
       stopTimer?.();
     },
   };
-}
-
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join("; ");
-  return error instanceof Error ? error.message : String(error);
 }

@@ -10,6 +10,8 @@ export interface TcpProxy extends AsyncDisposable {
   delayMs: number;
   /** Called with what a client sends; it is passed on when this has ended. */
   beforeSending: ((bytes: Buffer) => Promise<void> | undefined) | undefined;
+  /** Called with what a client sends, which is then not passed on: what it gets for it. */
+  answerInstead: ((bytes: Buffer) => string) | undefined;
   /** Breaks all connections, and each new one at once. */
   readonly cut: () => void;
   readonly heal: () => void;
@@ -39,6 +41,10 @@ export async function startTcpProxy(target: number | string): Promise<TcpProxy> 
     }
     let sent = Promise.resolve();
     client.on("data", (bytes) => {
+      if (proxy.answerInstead !== undefined) {
+        client.write(proxy.answerInstead(bytes));
+        return;
+      }
       const held = proxy.beforeSending?.(bytes);
       sent = sent.then(() => held).then(() => void upstream.write(bytes));
     });
@@ -57,6 +63,7 @@ export async function startTcpProxy(target: number | string): Promise<TcpProxy> 
     target,
     delayMs: 0,
     beforeSending: undefined,
+    answerInstead: undefined,
     cut: () => {
       isCut = true;
       breakAll();

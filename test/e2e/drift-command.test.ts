@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { createLogger } from "../../src/telemetry/log.ts";
-import { headgate, temporaryFolder } from "../support/capture-file.ts";
+import { runTool } from "../../scripts/run/tool.ts";
+import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, type ToldCall } from "../support/capture.ts";
 import { openSession } from "../support/legacy-session.ts";
 import { legacyUpstream } from "../support/legacy-upstream.ts";
@@ -90,6 +91,36 @@ describe("headgate drift", () => {
     });
     expect(await headgate("drift", "-s", after, "--lock", lock)).toMatchObject({ exitCode: 0 });
     expect(readFileSync(lock, "utf8")).toContain("evil.example");
+  });
+
+  it("is about the routes of the configuration in the folder, whatever else the recording has", async () => {
+    using folder = temporaryFolder();
+    await using scales = await legacyUpstream((call, { id, method }) => {
+      if (id === undefined) return call.replyRaw(202);
+      return call.reply({ jsonrpc: "2.0", id, result: method === "tools/list" ? { tools: [tool("Weighs.")] } : {} });
+    });
+    const upstream = { url: scales.url };
+    folder.write(
+      "headgate.yaml",
+      JSON.stringify({ record: { file: "traffic.sqlite" }, routes: { desk: { upstream } } }),
+    );
+    {
+      const record = { file: folder.at("traffic.sqlite") };
+      await using gateway = await openGateway({ routes: { desk: { upstream }, away: { upstream } }, record });
+      for (const route of ["desk", "away"]) {
+        const session = await openSession(gateway.url.replace(/mcp$/u, `${route}/mcp`));
+        await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+      }
+    }
+    const drift = (...args: readonly string[]) => runTool(["node", bin, "drift", ...args], { cwd: folder.at("") });
+    const approved = await drift("approve");
+    expect(approved.output).toContain("left out away, not in headgate.yaml of this folder");
+    const lockedRoutes = () =>
+      Object.keys((JSON.parse(readFileSync(folder.at("headgate.lock.json"), "utf8")) as { routes: object }).routes);
+    expect(lockedRoutes()).toEqual(["desk"]);
+    expect(await drift()).toMatchObject({ exitCode: 0 });
+    expect(await drift("approve", "--route", "away")).toMatchObject({ exitCode: 0 });
+    expect(lockedRoutes()).toEqual(["away", "desk"]);
   });
 
   it("does not call gone what may stand on a page that was not seen", async () => {

@@ -20,7 +20,7 @@ import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import { thrownCode } from "../../lib/thrown-message.ts";
 import { type Colors, colorsFor, type CommandIo } from "../io.ts";
-import { readLines, resolveStore } from "./recordings.ts";
+import { readLines, resolveStore, routesInFolder } from "./recordings.ts";
 import { printableLine } from "../text-layout.ts";
 
 /** `headgate drift`: definitions that differ from the approved ones. */
@@ -34,12 +34,33 @@ export const drift = defineCommand("drift", async ({ values, positionals }, io: 
     io.err(`headgate drift: there is no lock file ${file}; headgate drift approve writes it\n`);
   const store = await resolveStore({ store: values.store }, io);
   const { calls } = await readRecordedTraffic(readLines(store, io, definingExchanges), { leg: "upstream" });
-  const offered = [...offeredDefinitions(calls)].filter(
-    ([route]) => values.route === undefined || route === values.route || route.startsWith(`${values.route}/`),
-  );
+  const recorded = [...offeredDefinitions(calls)];
+  const routes = values.route === undefined ? await ownRoutes(values.store, recorded, io) : [values.route];
+  const isSelected = (route: string) => routes?.some((own) => route === own || route.startsWith(`${own}/`)) ?? true;
+  const offered = recorded.filter(([route]) => isSelected(route));
   if (verb === "approve") return approve(lock, file, offered, names, io);
   return reportDrift(lock, offered, values.json === true, io);
 });
+
+/**
+ * The routes of the configuration in this folder, whose lock file this is: the default recording may also have the traffic
+ * of gateways elsewhere. Undefined if all that is recorded counts.
+ */
+async function ownRoutes(
+  store: string | undefined,
+  recorded: readonly (readonly [route: string, unknown])[],
+  io: CommandIo,
+): Promise<readonly string[] | undefined> {
+  const own = store === undefined ? await routesInFolder(io) : undefined;
+  if (own === undefined) return undefined;
+  const isOwn = (route: string): boolean => own.routes.some((name) => route === name || route.startsWith(`${name}/`));
+  const others = recorded.map(([route]) => route).filter((route) => !isOwn(route));
+  if (others.length > 0)
+    io.err(
+      `headgate drift: left out ${others.join(", ")}, not in ${own.file} of this folder; use --route for one of them\n`,
+    );
+  return own.routes;
+}
 
 async function readLock(file: string, io: CommandIo): Promise<DefinitionLock> {
   let text: string;

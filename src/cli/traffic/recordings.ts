@@ -142,13 +142,25 @@ export async function resolveStore({ store, config: file }: StoreArguments, io: 
 
 /** The store that the configuration in this folder names, which `headgate run` uses here; undefined without one. */
 async function storeInFolder(io: StoreIo): Promise<string | undefined> {
+  const { file, config } = (await readConfigInFolder(io)) ?? {};
+  const record = config?.record;
+  const store = record === undefined || record === false ? undefined : (record.postgres ?? record.file);
+  if (store !== undefined) io.err(`headgate: using ${file} of this folder\n`);
+  return store;
+}
+
+/** The configuration in this folder and its routes; undefined if there is none that can be read. */
+export async function routesInFolder(
+  io: StoreIo,
+): Promise<{ readonly file: string; readonly routes: readonly string[] } | undefined> {
+  const found = await readConfigInFolder(io);
+  return found === undefined ? undefined : { file: found.file, routes: Object.keys(found.config.routes) };
+}
+
+async function readConfigInFolder(io: StoreIo) {
   const file = configInFolder();
   if (file === undefined) return undefined;
   const loaded = await loadConfig({ file, env: io.env, readFile: io.readFile });
   // Ignores other problems: what a gateway needs, such as an environment variable, may be missing here.
-  if (!loaded.ok) return undefined;
-  const { record } = loaded.config;
-  const store = record === undefined || record === false ? undefined : (record.postgres ?? record.file);
-  if (store !== undefined) io.err(`headgate: using ${file} of this folder\n`);
-  return store;
+  return loaded.ok ? { file, config: loaded.config } : undefined;
 }

@@ -55,7 +55,8 @@ describe("the console", () => {
     expect(await detail.getByRole("region", { name: "Client side" }).innerText()).toContain("2 + 40 = 42");
     expect(at.problems).toEqual([]);
     // The ticket is not left in the address, but what is being read is.
-    const address = `${traffic.consoleUrl}#/live?exchange=${traffic.last.id}&tab=messages`;
+    const id = encodeURIComponent(traffic.last.id);
+    const address = `${traffic.consoleUrl}#/live?exchange=${id}&tab=messages`;
     await eventually(async () => expect(at.page.url()).toBe(address));
   });
 

@@ -265,7 +265,9 @@ export function watchDatabaseFiles({ file, handle, table }: OpenDatabaseFile, da
       }
       database.close();
       if (found !== undefined && found !== "log moved") removeNeighbours();
-      if (index !== undefined) closeSync(index.handle);
+      // Closing it, the process loses its locks on the index, and the next process to open it would cut it off under the
+      // connections that this process still has. So it stays open where others can open it.
+      if (index !== undefined && identityOf(indexFile) !== index.identity) closeSync(index.handle);
       closeSync(handle);
     },
   };

@@ -112,6 +112,8 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
       workerData: target,
       name: "headgate recorder",
       resourceLimits: threadLimits,
+      // A thread that is given up must not lose the locks of the process (src/lib/keys/database-files.ts).
+      trackUnmanagedFds: false,
     });
     // The thread does not keep the process alive; `close` writes what waits.
     started.unref();

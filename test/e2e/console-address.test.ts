@@ -1,26 +1,15 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
 
-import { startChromium } from "../support/chromium.ts";
 import { openConsolePage } from "../support/console-page.ts";
-import { openConsoleTraffic } from "../support/console-places.ts";
+import { useConsoleTraffic } from "../support/console-tests.ts";
 import { eventually } from "../support/eventually.ts";
 
-let browser: Browser & AsyncDisposable;
-let traffic: Awaited<ReturnType<typeof openConsoleTraffic>>;
+const shown = useConsoleTraffic();
 
-beforeAll(async () => {
-  [browser, traffic] = await Promise.all([startChromium(), openConsoleTraffic()]);
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-  await traffic[Symbol.asyncDispose]();
-});
-
-const openAt = (path: string) => openConsolePage(browser, traffic, path);
-const exchangePath = (): string => `exchange/${encodeURIComponent(traffic.last.id)}`;
-const sessionPath = (): string => `sessions/${encodeURIComponent(`session:"${traffic.last.session ?? ""}"`)}`;
+const openAt = (path: string) => openConsolePage(shown.browser, shown.traffic, path);
+const exchangePath = (): string => `exchange/${encodeURIComponent(shown.traffic.last.id)}`;
+const sessionPath = (): string => `sessions/${encodeURIComponent(`session:"${shown.traffic.last.session ?? ""}"`)}`;
 
 /** Opens the address of a page as somebody else does who was sent it. */
 async function sharedWithAnother(page: Page) {
@@ -89,14 +78,14 @@ describe("the address of the console", () => {
 
   it("names the way to look at a session, the time in sight and the chosen call", async () => {
     await using at = await openAt(sessionPath());
-    const shown = (page: Page) => page.getByText(/^[\d:.]+ to [\d:.]+, /u);
+    const period = (page: Page) => page.getByText(/^[\d:.]+ to [\d:.]+, /u);
     await at.page.getByRole("application", { name: /^Timeline/u }).focus();
     await at.page.keyboard.press("ArrowRight");
     await at.page.keyboard.press("+");
     await untilAddress(at.page, /exchange=[^&]+&from=[\d.]+&to=[\d.]+/u);
-    const before = await shown(at.page).innerText();
+    const before = await period(at.page).innerText();
     await using other = await sharedWithAnother(at.page);
-    await eventually(async () => expect(await shown(other.page).innerText()).toBe(before));
+    await eventually(async () => expect(await period(other.page).innerText()).toBe(before));
     await other.page.getByRole("heading", { name: "initialize" }).waitFor();
     await other.page.getByRole("tab", { name: "Conversation" }).click();
     await untilAddress(other.page, /as=conversation/u);
@@ -104,7 +93,7 @@ describe("the address of the console", () => {
     await other.page.getByText("2 + 40 = 42").first().waitFor();
     // A time that is none is no reason to show nothing.
     await at.page.goto("about:blank");
-    await at.page.goto(`${traffic.consoleUrl}#/${sessionPath()}?from=x&to=1&exchange=none`);
+    await at.page.goto(`${shown.traffic.consoleUrl}#/${sessionPath()}?from=x&to=1&exchange=none`);
     await at.page.getByRole("application", { name: /^Timeline/u }).waitFor();
     await at.page.getByRole("alert").waitFor();
   });

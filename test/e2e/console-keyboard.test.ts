@@ -1,23 +1,12 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
 
 import { expectAccessible } from "../support/axe.ts";
-import { startChromium } from "../support/chromium.ts";
 import { openConsolePage } from "../support/console-page.ts";
-import { openConsoleTraffic } from "../support/console-places.ts";
+import { useConsoleTraffic } from "../support/console-tests.ts";
 import { eventually } from "../support/eventually.ts";
 
-let browser: Browser & AsyncDisposable;
-let traffic: Awaited<ReturnType<typeof openConsoleTraffic>>;
-
-beforeAll(async () => {
-  [browser, traffic] = await Promise.all([startChromium(), openConsoleTraffic()]);
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-  await traffic[Symbol.asyncDispose]();
-});
+const shown = useConsoleTraffic();
 
 async function openPalette(page: Page, text = ""): Promise<void> {
   await page.keyboard.press("Control+k");
@@ -28,8 +17,8 @@ async function openPalette(page: Page, text = ""): Promise<void> {
 describe("the keyboard of the console", () => {
   it("finds everything that can be pressed in a view by the command palette, and shows what is chosen there", async () => {
     const context = { permissions: ["clipboard-read", "clipboard-write"] };
-    const path = `exchange/${encodeURIComponent(traffic.last.id)}`;
-    await using at = await openConsolePage(browser, traffic, path, context);
+    const path = `exchange/${encodeURIComponent(shown.traffic.last.id)}`;
+    await using at = await openConsolePage(shown.browser, shown.traffic, path, context);
     const { page } = at;
     await page.getByText("Rules for the request").waitFor();
     await openPalette(page, "copy as curl");

@@ -1,21 +1,10 @@
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { startChromium } from "../support/chromium.ts";
 import { openConsolePage } from "../support/console-page.ts";
-import { goTo, openConsoleTraffic } from "../support/console-places.ts";
+import { goTo } from "../support/console-places.ts";
+import { useConsoleTraffic } from "../support/console-tests.ts";
 
-let browser: Browser & AsyncDisposable;
-let traffic: Awaited<ReturnType<typeof openConsoleTraffic>>;
-
-beforeAll(async () => {
-  [browser, traffic] = await Promise.all([startChromium(), openConsoleTraffic()]);
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-  await traffic[Symbol.asyncDispose]();
-});
+const shown = useConsoleTraffic();
 
 /** What is wider than its place: somebody would have to scroll sideways, or could not see it at all. */
 const tooWide = `[...document.querySelectorAll("*")]
@@ -31,9 +20,9 @@ const moving = `document.getAnimations().filter((one) => one.playState === "runn
 
 describe("the layout of the console", () => {
   it.each([1280, 1000, 380])("needs no scrolling sideways in any view, %i pixels wide", async (width) => {
-    await using at = await openConsolePage(browser, traffic, "live", { width });
-    for (const place of traffic.places) {
-      await goTo(at.page, traffic.consoleUrl, place);
+    await using at = await openConsolePage(shown.browser, shown.traffic, "live", { width });
+    for (const place of shown.traffic.places) {
+      await goTo(at.page, shown.traffic.consoleUrl, place);
       expect({ place: place.name, tooWide: await at.page.evaluate(tooWide) }).toEqual({
         place: place.name,
         tooWide: [],
@@ -42,7 +31,7 @@ describe("the layout of the console", () => {
   });
 
   it("shows the map as a list where it has no room, and to those who cannot see it", async () => {
-    await using at = await openConsolePage(browser, traffic, "figures", { width: 380 });
+    await using at = await openConsolePage(shown.browser, shown.traffic, "figures", { width: 380 });
     const map = at.page.getByRole("region", { name: "Map" });
     await map.getByText(/^headgate-tests → default$/u).waitFor();
     await map.getByRole("listitem").getByText("demo, ok").waitFor();
@@ -53,14 +42,14 @@ describe("the layout of the console", () => {
   });
 
   it("moves nothing for people who want it so", async () => {
-    const place = traffic.places.find(({ name }) => name === "playground-asked");
+    const place = shown.traffic.places.find(({ name }) => name === "playground-asked");
     if (place === undefined) throw new Error("there is no such place");
     for (const [reducedMotion, expected] of [
       ["no-preference", 1],
       ["reduce", 0],
     ] as const) {
-      await using at = await openConsolePage(browser, traffic, "live", { reducedMotion });
-      await goTo(at.page, traffic.consoleUrl, place);
+      await using at = await openConsolePage(shown.browser, shown.traffic, "live", { reducedMotion });
+      await goTo(at.page, shown.traffic.consoleUrl, place);
       expect(await at.page.evaluate(moving)).toBe(expected);
     }
   });

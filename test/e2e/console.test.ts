@@ -2,13 +2,13 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { expectAccessible } from "../support/axe.ts";
-import { startChromium } from "../support/chromium.ts";
 import { buildConsole, openConsole } from "../support/console.ts";
-import { goTo, openConsoleTraffic } from "../support/console-places.ts";
+import { openConsolePage } from "../support/console-page.ts";
+import { goTo } from "../support/console-places.ts";
+import { useConsoleTraffic } from "../support/console-tests.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startNginx } from "../support/nginx.ts";
@@ -16,35 +16,15 @@ import { exchange } from "../support/raw-http.ts";
 
 const built = resolve(import.meta.dirname, "../../dist/console");
 
-let browser: Browser & AsyncDisposable;
-let traffic: Awaited<ReturnType<typeof openConsoleTraffic>>;
-
-beforeAll(async () => {
-  [browser, traffic] = await Promise.all([startChromium(), openConsoleTraffic()]);
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-  await traffic[Symbol.asyncDispose]();
-});
+const shown = useConsoleTraffic();
 
 /** A page that has signed in; what it logs as errors is collected. */
-async function signedIn(opened: { readonly signInUrl: () => string }, width = 1280) {
-  const context = await browser.newContext({ viewport: { width, height: 800 } });
-  const page = await context.newPage();
-  const problems: string[] = [];
-  page.on("pageerror", (error) => problems.push(error.message));
-  page.on("console", (message) => {
-    if (message.type() === "error" && !message.text().includes("ERR_CONNECTION_REFUSED")) problems.push(message.text());
-  });
-  await page.goto(opened.signInUrl());
-  await page.getByRole("navigation", { name: "Views" }).waitFor();
-  return { page, problems, [Symbol.asyncDispose]: () => context.close() };
-}
+const signedIn = (opened: { readonly signInUrl: () => string }, width = 1280) =>
+  openConsolePage(shown.browser, opened, undefined, { width });
 
 describe("the console", () => {
   it("shows the call that a newcomer just made, why it was allowed and how long each part took", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     const detail = at.page.getByRole("complementary", { name: "The chosen exchange" });
     await detail.getByText("Allowed by rule small-sums").waitFor();
     await detail.getByText("mcp.arguments.a < 1000.0").waitFor();
@@ -55,13 +35,13 @@ describe("the console", () => {
     expect(await detail.getByRole("region", { name: "Client side" }).innerText()).toContain("2 + 40 = 42");
     expect(at.problems).toEqual([]);
     // The ticket is not left in the address, but what is being read is.
-    const id = encodeURIComponent(traffic.last.id);
-    const address = `${traffic.consoleUrl}#/live?exchange=${id}&tab=messages`;
+    const id = encodeURIComponent(shown.traffic.last.id);
+    const address = `${shown.traffic.consoleUrl}#/live?exchange=${id}&tab=messages`;
     await eventually(async () => expect(at.page.url()).toBe(address));
   });
 
   it("follows traffic, filters it and says what is wrong with a filter", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     const rows = at.page.getByRole("option");
     await at.page.keyboard.press("/");
     await at.page.keyboard.type("denied");
@@ -71,20 +51,20 @@ describe("the console", () => {
     await at.page.getByRole("alert").getByText("unknown term").waitFor();
     await at.page.getByLabel("Filter").fill("tool:whoami");
     await at.page.getByText("Nothing matches this filter").waitFor();
-    await using client = await traffic.connect();
+    await using client = await shown.traffic.connect();
     await client.sdk.callTool({ name: "whoami", arguments: {} }).catch(() => {});
     await eventually(async () => expect(await rows.count()).toBe(1));
   });
 
   it("can be used with the keyboard alone", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     const { keyboard } = at.page;
     await at.page.getByRole("option").first().waitFor();
     await at.page.getByRole("application", { name: /requests since/u }).focus();
     await keyboard.press("ArrowLeft");
     await keyboard.press("Enter");
     await eventually(async () => expect(at.page.url()).toContain("since%3A"));
-    await at.page.goto(`${traffic.consoleUrl}#/live`);
+    await at.page.goto(`${shown.traffic.consoleUrl}#/live`);
     await at.page.getByRole("option").first().waitFor();
     await at.page.getByRole("listbox", { name: "Exchanges" }).focus();
     await keyboard.press("ArrowDown");
@@ -107,10 +87,10 @@ describe("the console", () => {
     [380, "light"],
     [380, "dark"],
   ] as const)("has nothing that axe finds serious in any view, %i pixels wide, %s", async (width, colorScheme) => {
-    await using at = await signedIn(traffic, width);
+    await using at = await signedIn(shown.traffic, width);
     await at.page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    for (const place of traffic.places) {
-      await goTo(at.page, traffic.consoleUrl, place);
+    for (const place of shown.traffic.places) {
+      await goTo(at.page, shown.traffic.consoleUrl, place);
       await expectAccessible(at.page, `${place.name}, ${colorScheme}`);
     }
     // The filter that is wrong is answered so.
@@ -118,10 +98,10 @@ describe("the console", () => {
   });
 
   it.each([1280, 380])("shows the whole of a session at once, %i pixels wide", async (width) => {
-    await using at = await signedIn(traffic, width);
-    const place = traffic.places.find(({ name }) => name === "session");
+    await using at = await signedIn(shown.traffic, width);
+    const place = shown.traffic.places.find(({ name }) => name === "session");
     if (place === undefined) throw new Error("there is no picture of a session");
-    await goTo(at.page, traffic.consoleUrl, place);
+    await goTo(at.page, shown.traffic.consoleUrl, place);
     const lanes = at.page.getByRole("region", { name: "Lanes" });
     await eventually(async () => {
       const [inside, room] = await lanes.evaluate((box) => [box.scrollWidth, box.clientWidth]);
@@ -131,9 +111,9 @@ describe("the console", () => {
   });
 
   it("takes a link once, and says what to do when the session is over", async () => {
-    const link = traffic.signInUrl();
+    const link = shown.traffic.signInUrl();
     await using at = await signedIn({ signInUrl: () => link });
-    await using other = await browser.newContext();
+    await using other = await shown.browser.newContext();
     const page = await other.newPage();
     await page.goto(link);
     await page.getByText("this link was used already").waitFor();
@@ -142,8 +122,8 @@ describe("the console", () => {
     await at.page.goto(link);
     await at.page.getByRole("navigation", { name: "Views" }).waitFor();
     await at.page.context().clearCookies();
-    await at.page.goto(`${traffic.consoleUrl}#/figures`);
-    await at.page.getByText(`headgate console --url ${traffic.adminUrl ?? ""}`).waitFor();
+    await at.page.goto(`${shown.traffic.consoleUrl}#/figures`);
+    await at.page.getByText(`headgate console --url ${shown.traffic.adminUrl ?? ""}`).waitFor();
     expect(await at.page.getByRole("navigation").count()).toBe(0);
     await expectAccessible(at.page, "signed out");
   });
@@ -176,10 +156,10 @@ describe("the console", () => {
   });
 
   it("shows how a call ended that was running when its page was opened", async () => {
-    await using at = await signedIn(traffic);
-    await using client = await traffic.connect();
+    await using at = await signedIn(shown.traffic);
+    await using client = await shown.traffic.connect();
     const call = client.sdk.callTool({ name: "count_slowly", arguments: { to: 20, delay_ms: 200 } });
-    await at.page.goto(`${traffic.consoleUrl}#/live?filter=open`);
+    await at.page.goto(`${shown.traffic.consoleUrl}#/live?filter=open`);
     await at.page.getByRole("option", { name: /count_slowly/u }).dblclick();
     await at.page.getByRole("button", { name: "← Back" }).waitFor();
     await at.page.getByText("still running").waitFor();
@@ -189,7 +169,7 @@ describe("the console", () => {
   });
 
   it("shows the same row, the same tab and the same way to look again to somebody who comes back", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     const { page } = at;
     const row = page.getByRole("option", { name: /count_slowly/u }).first();
     await row.dblclick();
@@ -199,9 +179,9 @@ describe("the console", () => {
     await page.getByRole("listbox", { name: "Exchanges" }).and(page.locator(":focus")).waitFor();
     await page.keyboard.press("ArrowDown");
     await page.getByRole("tab", { name: "Messages", selected: true }).waitFor();
-    const place = traffic.places.find(({ name }) => name === "conversation");
+    const place = shown.traffic.places.find(({ name }) => name === "conversation");
     if (place === undefined) throw new Error("there is no picture of a conversation");
-    await goTo(page, traffic.consoleUrl, place);
+    await goTo(page, shown.traffic.consoleUrl, place);
     await page.getByRole("link", { name: "details" }).first().click();
     await page.getByRole("button", { name: "← Back" }).click();
     await page.getByRole("tab", { name: "Conversation", selected: true }).waitFor();
@@ -209,15 +189,15 @@ describe("the console", () => {
   });
 
   it("counts only what a filter finds, in figures and sessions, and says what is wrong with a filter", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     const { page } = at;
-    await page.goto(`${traffic.consoleUrl}#/figures?filter=tool:fail`);
+    await page.goto(`${shown.traffic.consoleUrl}#/figures?filter=tool:fail`);
     const tile = (name: string) => page.locator(".tile").filter({ hasText: name });
     await tile("Refused").getByText("100.0 %").waitFor();
     await tile("Refused").getByRole("link").click();
     await page.getByRole("option", { name: /fail/u }).first().waitFor();
     expect(await page.getByLabel("Filter").inputValue()).toBe("tool:fail status:refused since:60m");
-    await page.goto(`${traffic.consoleUrl}#/sessions`);
+    await page.goto(`${shown.traffic.consoleUrl}#/sessions`);
     await page.getByText("Last seen").waitFor();
     await page.keyboard.press("/");
     await page.keyboard.type("client:nobody");
@@ -229,10 +209,10 @@ describe("the console", () => {
   });
 
   it("shows a rule that refused as one that refused", async () => {
-    await using at = await signedIn(traffic);
-    const place = traffic.places.find(({ name }) => name === "refused");
+    await using at = await signedIn(shown.traffic);
+    const place = shown.traffic.places.find(({ name }) => name === "refused");
     if (place === undefined) throw new Error("there is no picture of a refused call");
-    await goTo(at.page, traffic.consoleUrl, place);
+    await goTo(at.page, shown.traffic.consoleUrl, place);
     const rule = at.page.getByRole("listitem").filter({ hasText: "no-failures" });
     await rule.getByText("deny: true").waitFor();
     expect(await rule.getAttribute("class")).toBe("rule decided bad");
@@ -260,23 +240,23 @@ describe("the console", () => {
   });
 
   it("opens an exchange by a link from elsewhere, and goes on to the live traffic", async () => {
-    await using at = await signedIn(traffic);
+    await using at = await signedIn(shown.traffic);
     await at.page.goto("about:blank");
-    await at.page.goto(`${traffic.consoleUrl}#/exchange/${encodeURIComponent(traffic.last.id)}`);
+    await at.page.goto(`${shown.traffic.consoleUrl}#/exchange/${encodeURIComponent(shown.traffic.last.id)}`);
     await at.page.getByText("Rules for the request").waitFor();
     await at.page.getByRole("button", { name: "← Back" }).click();
     await at.page.getByRole("listbox", { name: "Exchanges" }).waitFor();
-    expect(at.page.url()).toBe(`${traffic.consoleUrl}#/live`);
+    expect(at.page.url()).toBe(`${shown.traffic.consoleUrl}#/live`);
   });
 
   it("is served under another path by a proxy, with rules that keep other code out", async () => {
-    const page = await exchange(traffic.consoleUrl);
+    const page = await exchange(shown.traffic.consoleUrl);
     expect(page.headers["content-security-policy"]).toMatch(/default-src 'none'.*require-trusted-types-for 'script'/u);
     expect(page.headers["content-security-policy"]).not.toContain("unsafe");
     expect(page.text).not.toMatch(/(?:src|href)="\//u);
-    expect((await exchange(traffic.consoleUrl.replace(/\/$/u, ""))).headers.location).toBe("console/");
+    expect((await exchange(shown.traffic.consoleUrl.replace(/\/$/u, ""))).headers.location).toBe("console/");
     for (const name of ["../package.json", "%2e%2e/package.json", "assets/../../package.json", "nothing.js"])
-      expect((await exchange(`${traffic.consoleUrl}${name}`)).status).toBe(404);
+      expect((await exchange(`${shown.traffic.consoleUrl}${name}`)).status).toBe(404);
   });
 
   it("is at most 60 KB to the first view and 120 KB in all, compressed", async () => {

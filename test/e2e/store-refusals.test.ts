@@ -3,7 +3,6 @@
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 
-import { createClient } from "@redis/client";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -14,7 +13,7 @@ import { systemClock, systemTimer } from "../../src/lib/clock.ts";
 import { createSeals } from "../../src/lib/keys/sealing.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
+import { type RedisServer, sendRedis, startRedis } from "../support/redis.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const { peer: seal } = createSeals([Buffer.alloc(32, 1)]);
@@ -93,16 +92,8 @@ describe("Redis that answers", () => {
   const config = (name: string, value: string) => () => server.send("CONFIG", "SET", name, value);
   const acl = (...rules: string[]) => server.send("ACL", "SETUSER", "default", ...rules);
   /** An operator of its own, whom the rules of others do not concern. */
-  const operator = async (...command: string[]): Promise<unknown> => {
-    const client = createClient({ url: server.url, username: "operator", password: "operator" });
-    client.on("error", () => {});
-    await client.connect();
-    try {
-      return await client.sendCommand(command);
-    } finally {
-      client.destroy();
-    }
-  };
+  const operator = (...command: string[]): Promise<unknown> =>
+    sendRedis({ url: server.url, username: "operator", password: "operator" }, command);
   beforeAll(async () => {
     await server.send("ACL", "SETUSER", "operator", "on", ">operator", "~*", "&*", "+@all");
   });

@@ -1,10 +1,10 @@
 import type { Browser, BrowserContextOptions } from "playwright-core";
 
-/** A page of somebody who has signed in, at a place of the console; what it logs as errors is collected. */
+/** A page of somebody who has signed in, at a place of the console if one is named; what it logs as errors is collected. */
 export async function openConsolePage(
   browser: Browser,
-  opened: { readonly signInUrl: () => string; readonly consoleUrl: string },
-  path: string,
+  opened: { readonly signInUrl: () => string; readonly consoleUrl?: string },
+  path?: string,
   { width = 1280, ...options }: BrowserContextOptions & { readonly width?: number } = {},
 ) {
   const context = await browser.newContext({ viewport: { width, height: 800 }, ...options });
@@ -16,6 +16,6 @@ export async function openConsolePage(
   });
   await page.goto(opened.signInUrl());
   await page.getByRole("navigation", { name: "Views" }).waitFor();
-  await page.goto(`${opened.consoleUrl}#/${path}`);
+  if (path !== undefined) await page.goto(`${opened.consoleUrl}#/${path}`);
   return { page, problems, context, [Symbol.asyncDispose]: () => context.close() };
 }

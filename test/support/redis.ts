@@ -24,6 +24,21 @@ export interface RedisServer extends AsyncDisposable {
   readonly send: (...command: string[]) => Promise<unknown>;
 }
 
+/** Runs one command over a connection of its own. */
+export async function sendRedis(
+  options: { readonly url: string; readonly username?: string; readonly password?: string },
+  command: readonly string[],
+): Promise<unknown> {
+  const client = createClient(options);
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    return await client.sendCommand(command);
+  } finally {
+    client.destroy();
+  }
+}
+
 /** Debian's servers: Redis, and Valkey on machines that have it. */
 export const redisPrograms: readonly string[] = [
   "/usr/bin/redis-server",
@@ -66,16 +81,7 @@ export async function startRedis({
   await start();
   const url = `redis://127.0.0.1:${port}`;
 
-  async function send(...command: string[]): Promise<unknown> {
-    const client = createClient({ url });
-    client.on("error", () => {});
-    await client.connect();
-    try {
-      return await client.sendCommand(command);
-    } finally {
-      client.destroy();
-    }
-  }
+  const send = (...command: string[]): Promise<unknown> => sendRedis({ url }, command);
 
   return {
     url,

@@ -4,6 +4,7 @@ import type { RequestListener } from "node:http";
 import { exposureProblem } from "../config/checks/auth.ts";
 import type { Config } from "../config/config.ts";
 import { anonymous } from "../core/exchange.ts";
+import { keepAliveDuring } from "../lib/clock.ts";
 import type { HeldMessages } from "../core/interceptors/held-messages.ts";
 import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
 import { GatewayError } from "../errors.ts";
@@ -255,7 +256,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     await services.close();
   }
 
-  const close = (): Promise<void> => (closing ??= end());
+  const close = (): Promise<void> => (closing ??= keepAliveDuring(end));
 
   return {
     listen: () =>

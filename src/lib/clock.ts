@@ -17,3 +17,22 @@ export const systemTimer: SetTimer = (milliseconds, callback) => {
   timer.unref();
   return () => clearTimeout(timer);
 };
+
+/** Keeps this process alive until the returned function is called. */
+export function keepProcessAlive(): () => void {
+  const interval = setInterval(() => {}, 2 ** 31 - 1);
+  return () => clearInterval(interval);
+}
+
+/**
+ * Does some work that may wait for timers that do not keep the process alive: it would end first, with exit code 13, if
+ * nothing else is left to do in it.
+ */
+export async function keepAliveDuring<Result>(work: () => Promise<Result>): Promise<Result> {
+  const release = keepProcessAlive();
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+}

@@ -5,6 +5,7 @@ import type { z } from "zod";
 
 import type { Authenticator } from "../auth/authenticator.ts";
 import { type Clock, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
+import { keepAliveDuring } from "../lib/clock.ts";
 import { GatewayError } from "../errors.ts";
 import { type OptionForms, optionProblem } from "../lib/option-problem.ts";
 import { createLogger, type Logger } from "../telemetry/log.ts";
@@ -205,11 +206,11 @@ export async function assembleKit(
   const stdioSessions = new Set<StdioSession>();
   let closing: Promise<void> | undefined;
   const shutdown = async (): Promise<void> => {
-    closing ??= (async () => {
+    closing ??= keepAliveDuring(async () => {
       await edge.shutdown();
       await Promise.all([...stdioSessions].map(async (session) => session.close()));
       await core.close();
-    })();
+    });
     return closing;
   };
   const kit: ServerKit = {
@@ -290,11 +291,11 @@ export async function startServerKit(options: StartServerKitOptions): Promise<Ru
   const { promise: stopped, resolve } = Promise.withResolvers<void>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    closing ??= (async () => {
+    closing ??= keepAliveDuring(async () => {
       await (server === undefined ? kit.shutdown() : server.close());
       stopListening();
       resolve();
-    })();
+    });
     return closing;
   };
   const stopListening = options.handleSignals === false ? (): void => {} : closeOnSignals(close);

@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
 import { GatewayError } from "../../errors.ts";
-import type { SetTimer } from "../../lib/clock.ts";
+import { keepProcessAlive, type SetTimer } from "../../lib/clock.ts";
 import { thrownCode } from "../../lib/thrown-message.ts";
 import { spawnProcess } from "../../lib/spawn-process.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
@@ -304,10 +304,4 @@ export function createStderrLines(onLine: (line: string) => void) {
     /** The last lines, oldest first. */
     tail: (): readonly string[] => [...recent],
   };
-}
-
-/** Keeps this process alive until the returned function is called; injected timers may not. */
-function keepProcessAlive(): () => void {
-  const interval = setInterval(() => {}, 2 ** 31 - 1);
-  return () => clearInterval(interval);
 }

@@ -155,7 +155,7 @@ export const commands = {
       url: {
         type: "string",
         value: "URL",
-        text: `Address of the gateway's admin paths. Default: ${defaultAdminUrls.join(" or ")}, where one answers.`,
+        text: `Address of the gateway's admin paths. Default: that of the \`headgate.yaml\` in this folder, ${defaultAdminUrls.join(" or ")}, where one answers.`,
       },
       "no-open": { type: "boolean", text: "Only print the link." },
     },
@@ -185,7 +185,7 @@ export const commands = {
       url: {
         type: "string",
         value: "URL",
-        text: `Address of the gateway's admin paths. Default: ${defaultAdminUrls.join(" or ")}, where one answers.`,
+        text: `Address of the gateway's admin paths. Default: that of the \`headgate.yaml\` in this folder, ${defaultAdminUrls.join(" or ")}, where one answers.`,
       },
     },
     examples: [

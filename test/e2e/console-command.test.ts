@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startChromium } from "../support/chromium.ts";
 import { buildConsole } from "../support/console.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { headgate, headgateBin, testFolder } from "../support/headgate-command.ts";
 import { startProcess } from "../support/process.ts";
 
@@ -82,5 +83,19 @@ describe("the link that a gateway prints", () => {
     const ended = await headgate(["console", "--no-open", "--url", "http://127.0.0.1:1"], { env });
     expect(ended.exitCode).not.toBe(0);
     expect(ended.stderr).toContain("no gateway answers at http://127.0.0.1:1");
+  });
+
+  it("finds the gateway of the configuration in the folder", async () => {
+    using folder = testFolder();
+    const env = { XDG_DATA_HOME: folder.path };
+    const port = await freePort();
+    folder.write(
+      "headgate.yaml",
+      `listen: { port: 0 }\nadmin: { port: ${port} }\nupstream: { demo: true }\nrecord: false\n`,
+    );
+    await using gateway = await startProcess([process.execPath, headgateBin], { cwd: folder.path, env });
+    await gateway.waitForLine(/console/u);
+    const found = await headgate(["console", "--no-open"], { env, cwd: folder.path });
+    expect(found.stdout).toContain(`http://127.0.0.1:${port}/console/`);
   });
 });

@@ -1,9 +1,10 @@
+import { loadConfig } from "../../config/load.ts";
 import { GatewayError } from "../../errors.ts";
 import { parseUrl } from "../../lib/addresses.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { createSseDecoder } from "../../protocol/sse/decoder.ts";
 import { defaultAdminUrls } from "../commands.ts";
-import { UsageError } from "../define-command.ts";
+import { configInFolder, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
 import { adminTokenFile, readAdminToken } from "./admin-token.ts";
 
@@ -18,16 +19,22 @@ export interface RunningGateway {
   readonly token: string;
 }
 
-/** Finds the running gateway at the given URL or the default addresses; prints an error where none answers. */
+/**
+ * Finds the running gateway at the given URL, else at the admin address of the configuration in this folder or a default
+ * one; prints an error where none answers.
+ */
 export async function findGateway(
   command: string,
   url: string | undefined,
-  { env, err }: Pick<CliIo, "env" | "err">,
+  { env, err, readFile }: Pick<CliIo, "env" | "err" | "readFile">,
 ): Promise<RunningGateway | undefined> {
   if (url !== undefined && parseUrl(url) === undefined) throw new UsageError(`\`${url}\` is not a URL`);
   const token = readAdminToken(env);
   if (token === undefined) throw new UsageError(`${adminTokenFile(env)} cannot be read`);
-  const places = url === undefined ? defaultAdminUrls : [url.replace(/\/+$/u, "")];
+  const places =
+    url === undefined
+      ? new Set([...(await placeInFolder({ env, readFile })), ...defaultAdminUrls])
+      : [url.replace(/\/+$/u, "")];
   for (const place of places) {
     // A path that needs no sign-in: a refusal would appear in the traffic that the user is about to look at.
     const answer: unknown = await fetch(`${place}/api/v1/session`, { signal: AbortSignal.timeout(answerMs) })
@@ -35,8 +42,21 @@ export async function findGateway(
       .catch(() => undefined);
     if (isObject(answer) && "signedIn" in answer) return { place, token };
   }
-  err(`headgate ${command}: no gateway answers at ${places.join(" or ")}; start one, or name it with --url\n`);
+  err(`headgate ${command}: no gateway answers at ${[...places].join(" or ")}; start one, or name it with --url\n`);
   return undefined;
+}
+
+/** Where the gateway of the configuration in this folder has its admin paths, if there is one and it says so. */
+async function placeInFolder({ env, readFile }: Pick<CliIo, "env" | "readFile">): Promise<readonly string[]> {
+  const file = configInFolder();
+  if (file === undefined) return [];
+  const loaded = await loadConfig({ file, env, readFile });
+  // Ignores problems: what a gateway needs, such as an environment variable, may be missing here.
+  const admin = loaded.ok && loaded.config.admin;
+  if (admin === false || admin.port === 0) return [];
+  // A gateway that listens at all addresses is reached at the first one of the machine.
+  const host = ["0.0.0.0", "::"].includes(admin.host) ? "127.0.0.1" : admin.host;
+  return [`http://${host.includes(":") ? `[${host}]` : host}:${admin.port}`];
 }
 
 /** Posts to the admin API; returns why it refused, if it did. */

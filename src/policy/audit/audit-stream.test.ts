@@ -3,7 +3,6 @@ import {
   truncateSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -11,12 +10,11 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { createFakeTime, type FakeTime } from "../../../test/support/fake-time.ts";
+import { useFreshFolder } from "../../../test/support/fresh-folder.ts";
 import { requestOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { celPolicy } from "../../../test/support/cel-policy.ts";
@@ -25,22 +23,17 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { type AuditConfig, type AuditStream, createAuditStream, withAudit } from "./audit-stream.ts";
 import type { DecisionEvent } from "../provider/decision-event.ts";
 
-let folder: string;
+const inFolder = useFreshFolder();
 let file: string;
 let time: FakeTime;
 let messages: string[] = [];
 let told: string[];
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "headgate-audit-"));
-  file = join(folder, "audit.ndjson");
+  file = inFolder("audit.ndjson");
   time = createFakeTime(Date.now());
   told = [];
   messages = [];
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 function opened(config: Partial<AuditConfig> = {}): AuditStream {
@@ -87,7 +80,7 @@ function decisionNamed(id: string, facts: Partial<DecisionEvent> = {}): Decision
 
 /** The decisions in a file, in their order. */
 function idsIn(name: string): readonly string[] {
-  return readFileSync(join(folder, name), "utf8")
+  return readFileSync(inFolder(name), "utf8")
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => String(Reflect.get(Object(JSON.parse(line)), "decision")));
@@ -138,12 +131,12 @@ describe("the audit stream", () => {
     const audit = opened({ maxBytes: 1100, keep: 2 });
     for (let count = 1; count <= 9; count++) audit.listener(decisionNamed(`d${count}`));
     await audit.close();
-    const old = readdirSync(folder)
+    const old = readdirSync(inFolder("."))
       .filter((name) => name !== "audit.ndjson")
       .toSorted();
     expect(old).toHaveLength(2);
     expect([...old, "audit.ndjson"].flatMap(idsIn)).toEqual(["d5", "d6", "d7", "d8", "d9"]);
-    for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).size).toBeLessThanOrEqual(1100);
+    for (const name of readdirSync(inFolder("."))) expect(statSync(inFolder(name)).size).toBeLessThanOrEqual(1100);
   });
 
   it("rotates by age", async () => {
@@ -154,7 +147,7 @@ describe("the audit stream", () => {
     const later = opened({ maxAge: 60_000 });
     later.listener(decisionNamed("new"));
     await later.close();
-    expect(readdirSync(folder)).toHaveLength(2);
+    expect(readdirSync(inFolder("."))).toHaveLength(2);
     expect(idsIn("audit.ndjson")).toEqual(["new"]);
   });
 
@@ -234,6 +227,21 @@ describe("the audit stream", () => {
     // What was being written when the file went is in the new one too.
     expect(idsIn("audit.ndjson")).toContain("d2");
     expect(told.at(-1)).toBe("recovered, 0 lost");
+  });
+
+  it("takes nothing that it wrote itself for the text of others, wherever the compared end of it begins", async () => {
+    for (let pad = 0; pad < 4; pad++) {
+      const name = `audit-${pad}.ndjson`;
+      const audit = opened({ file: inFolder(name), onFailure: "refuse" });
+      const target = { type: "tool", name: "\u{1F600}".repeat(300) } as const;
+      const events = Array.from({ length: 8 }, (_, index) => decisionNamed(`d${index}`, { target }));
+      for (const event of [...events, decisionNamed(`last${"x".repeat(pad)}`)]) audit.listener(event);
+      await expect.poll(() => existsSync(inFolder(name)) && idsIn(name).length).toBe(9);
+      await time.advance(1000);
+      audit.listener(decisionNamed("more"));
+      expect(await audit.close()).toBe(0);
+      expect(told).toEqual([]);
+    }
   });
 
   it("writes what comes right after its file was deleted into a new one", async () => {

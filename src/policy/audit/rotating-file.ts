@@ -123,7 +123,8 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
       await handle.appendFile(start + text);
       present.size += start.length + bytes;
       const isAlone = present.isFile && (await handle.stat()).size === present.size;
-      present.tail = isAlone ? Buffer.from(text.slice(-tailLength)) : undefined;
+      // Cut as bytes: a part of a character would be written differently.
+      present.tail = isAlone ? Buffer.from(text).subarray(-tailLength) : undefined;
     } catch (error) {
       // A full disk takes part of a line; the batch is written again, so no part of it may stay.
       await handle.truncate(present.size).catch(() => {});

@@ -3,9 +3,8 @@ import { createExchange, type Exchange, limitKeyOf, type TransportContext } from
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
-import { memberString } from "../../protocol/json/read.ts";
-import { type Message, messageBytes } from "../../protocol/message.ts";
-import { type Era, newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
+import { messageBytes } from "../../protocol/message.ts";
+import { type Era, newestLegacy, revisions } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
 import { describeInvalid } from "../invalid-message.ts";
 import {
@@ -28,14 +27,15 @@ import {
   UnacceptedCount,
 } from "./endpoint.ts";
 import {
+  agreedRevision,
   isEventStreamResponse,
   isJsonText,
   isResponseTo,
   readUpstreamMessage,
+  replyOf,
   type ResponseHandler,
   type ResponseHeaders,
   ResponseReader,
-  retryAfterOf,
   sessionHeader,
   upstreamParsing,
   upstreamStatusError,
@@ -385,7 +385,10 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
   resolve(reply: Reply): void {
     if (this.#isSettled) return;
     this.#settle();
-    if (this.#exchange.message.method === "initialize") this.#readRevision(reply.message);
+    if (this.#exchange.message.method === "initialize") {
+      const { state } = this.link;
+      state.revision = agreedRevision(reply.message) ?? state.revision;
+    }
     // Later, as a promise would: the reader is then done with the response.
     queueMicrotask(() => {
       this.#callback.resolve(reply);
@@ -421,12 +424,6 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     this.#stopTimer?.();
     if (this.listIndex >= 0 && this.#exchange.message.kind !== "request") this.link.unaccepted.leave();
     posts.delete(this);
-  }
-
-  #readRevision(response: Message | undefined): void {
-    const named = response === undefined ? undefined : memberString(response, "result.protocolVersion");
-    const parsed = named === undefined ? undefined : parseRevision(named);
-    if (parsed?.ok === true) this.link.state.revision = parsed.revision;
   }
 
   /** Handles one event of the response stream: the response itself, or a message before it. */
@@ -466,13 +463,9 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
       return;
     }
     const response = body.length === 0 ? undefined : readUpstreamMessage(body, revision, endpoint.limits);
-    if (response !== undefined && isResponseTo(response, message) && status !== 401 && status !== 403) {
-      const retryAfter = status === 200 ? undefined : retryAfterOf(headers);
-      const answer = { message: withIdOf(message, response), status };
-      this.resolve(retryAfter === undefined ? answer : { ...answer, retryAfter });
-      return;
-    }
-    if (status !== 200) this.reject(upstreamStatusError(status, headers));
+    const reply = response === undefined ? undefined : replyOf(response, message, status, headers);
+    if (reply !== undefined) this.resolve(reply);
+    else if (status !== 200) this.reject(upstreamStatusError(status, headers));
     else if (response !== undefined)
       this.reject(new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request"));
     else {

@@ -1,13 +1,15 @@
 import type { Dispatcher } from "undici";
 
 import type { HeldBytes } from "../../core/byte-budget.ts";
+import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import { thrownCode } from "../../lib/thrown-message.ts";
 import { notePart } from "../large-parts.ts";
 import type { ConnectionPlace, UpstreamResponseHandler } from "./connection-pool.ts";
 import { parse, type ParseContext, parseSingle } from "../../protocol/parse.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
-import type { Revision } from "../../protocol/revisions.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import { parseRevision, type Revision } from "../../protocol/revisions.ts";
 import { createSseDecoder, type SseDecoder, type SseDecoderOptions } from "../../protocol/sse/decoder.ts";
 import type { SseEvent, SseOverflow } from "../../protocol/sse/event.ts";
 import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
@@ -251,6 +253,29 @@ export function withIdOf(request: Message, response: Message): Message {
     replaceMember(response, "id", request.id.json) ??
       insertMember(response.bytes, response.outline, response.outline, "id", request.id.json),
   );
+}
+
+/**
+ * The reply that a message is to a request; undefined if it answers something else. With 401 or 403 it is none either: the
+ * gateway's own credentials were refused.
+ */
+export function replyOf(
+  response: Message,
+  request: Message,
+  status: number,
+  headers: ResponseHeaders,
+): Reply | undefined {
+  if (!isResponseTo(response, request) || status === 401 || status === 403) return undefined;
+  const retryAfter = status === 200 ? undefined : retryAfterOf(headers);
+  const reply = { message: withIdOf(request, response), status };
+  return retryAfter === undefined ? reply : { ...reply, retryAfter };
+}
+
+/** The revision that the response to `initialize` names; undefined if it names none that is known. */
+export function agreedRevision(response: Message | undefined): Revision | undefined {
+  const named = response === undefined ? undefined : memberString(response, "result.protocolVersion");
+  const parsed = named === undefined ? undefined : parseRevision(named);
+  return parsed?.ok === true ? parsed.revision : undefined;
 }
 
 /** The session id that the upstream assigned with its response to `initialize`. */

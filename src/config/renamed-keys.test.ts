@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { describeRename, newPathOf, renamedKeys } from "./issues.ts";
+import { describeRename, newPathOf, renamedKeys } from "./renamed-keys.ts";
 import { schemasAt } from "./json-schema.ts";
 
 const table = {

@@ -52,8 +52,9 @@ export function tokenPrincipal(
 }
 
 /**
- * Whether claims say that they are not those of an access token: an identity, refresh or logout token is not sent to
- * resources, and whoever it was sent to must not use it there. Issuers say so in different claims; RFC 9068 in the header.
+ * Whether the claims are those of another kind of token. Identity, refresh and logout tokens are not meant for resource
+ * servers, so a client that presents one here misuses it. Issuers name the kind in different claims; RFC 9068 names it in the
+ * header.
  */
 export function isOtherKind(claims: Readonly<Record<string, unknown>>): boolean {
   // RFC 8417 section 2.2: a security event, such as a logout.

@@ -79,6 +79,13 @@ async function expectAwayWhile(
   });
 }
 
+type RefusalCase = readonly [
+  answer: string,
+  said: RegExp,
+  refuse: () => Promise<unknown>,
+  accept: () => Promise<unknown>,
+];
+
 describe("Redis that answers", () => {
   let server: RedisServer;
   beforeAll(async () => {
@@ -98,12 +105,7 @@ describe("Redis that answers", () => {
     await server.send("ACL", "SETUSER", "operator", "on", ">operator", "~*", "&*", "+@all");
   });
 
-  const cases: readonly (readonly [
-    answer: string,
-    said: RegExp,
-    refuse: () => Promise<unknown>,
-    accept: () => Promise<unknown>,
-  ])[] = [
+  const cases: readonly RefusalCase[] = [
     ["OOM", /^OOM .*\(Redis is out of memory: raise/u, config("maxmemory", "1"), config("maxmemory", "0")],
     [
       "NOREPLICAS",
@@ -192,7 +194,7 @@ describe("Redis that answers", () => {
     await expectAwayWhile(openThere, /^LOADING .*\(Redis reads its file/u, restart, async () => started);
   });
 
-  it("NOPERM to whoever wants to hear of ended sessions is away until it answers otherwise", async () => {
+  it("counts as away while it refuses a subscription to session ends (NOPERM)", async () => {
     const said = /NOPERM .*channel.*\(let the Redis user/u;
     const prefix = `test-${stores++}:`;
     const openAs = (node: string) => (options: SharedStoreOptions) =>
@@ -282,12 +284,7 @@ describe("PostgreSQL that answers", () => {
     return client;
   };
 
-  const cases: readonly (readonly [
-    answer: string,
-    said: RegExp,
-    refuse: () => Promise<unknown>,
-    accept: () => Promise<unknown>,
-  ])[] = [
+  const cases: readonly RefusalCase[] = [
     [
       "a read-only transaction",
       /read-only transaction.*\(a standby/u,

@@ -26,7 +26,7 @@ export function shellQuoted(text: string): string {
   return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** The variable with the credentials of whoever makes the call again: those of the recorded caller are never stored. */
+/** The environment variable with the credentials for the copied call. Credentials of recorded callers are never stored. */
 const credentials = "HEADGATE_TOKEN";
 
 function needsCredentials({ record }: CopySource): boolean {

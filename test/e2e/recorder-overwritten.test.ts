@@ -1,7 +1,6 @@
 import {
   copyFileSync,
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,31 +9,25 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
 import { createPackBufferWriter } from "../../src/recorder/exchange-batcher.ts";
 import { openSqliteReader } from "../../src/recorder/store/sqlite.ts";
 import { type RecordWriter, startWriter } from "../../src/recorder/store/writer-thread.ts";
+import { useFreshFolder } from "../support/fresh-folder.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
 
-let folder = "";
+const inFolder = useFreshFolder();
 let file = "";
 let said: { message: string; lost: number }[] = [];
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "headgate-overwritten-"));
-  file = join(folder, "traffic.sqlite");
+  file = inFolder("traffic.sqlite");
   said = [];
 });
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-});
-
 const open = (path = file): RecordWriter =>
   startWriter(
     { headgateWriter: true, type: "sqlite", file: path },
@@ -92,11 +85,11 @@ describe.each(foreign)("a file with %s", (_what, make) => {
     expect(await write(writer, [1])).toEqual([]);
     await writer.close();
     expect(readFileSync(file).equals(content)).toBe(true);
-    expect(readdirSync(folder)).toEqual(["traffic.sqlite"]);
+    expect(readdirSync(inFolder("."))).toEqual(["traffic.sqlite"]);
   });
 
   it.each(["written over a recording", "moved over a recording"])("%s is noticed and not changed", async (how) => {
-    const other = join(folder, "other");
+    const other = inFolder("other");
     make(other);
     const content = readFileSync(other);
     await using writer = open();
@@ -106,7 +99,7 @@ describe.each(foreign)("a file with %s", (_what, make) => {
     expect(await write(writer, numbers(20, 30))).toEqual([]);
     expect(said).toEqual([{ message: expect.stringContaining(file) as string, lost: 80 }]);
     expect(readFileSync(file).equals(content)).toBe(true);
-    expect(readdirSync(folder)).not.toContain("traffic.sqlite-wal");
+    expect(readdirSync(inFolder("."))).not.toContain("traffic.sqlite-wal");
 
     renameSync(file, `${file}.theirs`);
     const stored = await write(writer, numbers(30, 40));

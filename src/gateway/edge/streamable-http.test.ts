@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createTestContext } from "../../../test/support/gateway-context.ts";
+import { handshake } from "../../../test/support/legacy-session.ts";
 import { anonymous, type Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
@@ -13,12 +14,7 @@ import type { HttpCaller } from "./route-authentication.ts";
 import { createStreamableHttpHandler } from "./streamable-http.ts";
 
 const protocolVersion = "2025-11-25";
-const initialize = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion, capabilities: {}, clientInfo: { name: "c", version: "1" } },
-};
+const initialize = handshake(protocolVersion, 1);
 const list = { jsonrpc: "2.0", id: 2, method: "tools/list" };
 
 const exchanges: Exchange[] = [];

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { eventually } from "../../../test/support/eventually.ts";
 import { createTestContext } from "../../../test/support/gateway-context.ts";
+import { handshake } from "../../../test/support/legacy-session.ts";
 import { modernRequest } from "../../../test/support/modern-request.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { exchange, post, postHeaders, type RawAnswer } from "../../../test/support/raw-http.ts";
@@ -90,12 +91,7 @@ describe("what is counted while it waits", () => {
 });
 
 const protocolVersion = "2025-11-25";
-const initialize = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion, capabilities: {}, clientInfo: { name: "c", version: "1" } },
-};
+const initialize = handshake(protocolVersion, 1);
 const tasks = "io.modelcontextprotocol/tasks";
 const ping = { jsonrpc: "2.0", id: 2, method: "ping" };
 const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 2 } };

@@ -1,32 +1,17 @@
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 
+import { useFreshFolder } from "../../../test/support/fresh-folder.ts";
 import { openPrivateDatabase } from "./private-database.ts";
 
-let folder = "";
+const inFolder = useFreshFolder();
 let file = "";
 let lost: string[] = [];
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "headgate-private-"));
-  file = join(folder, "words.sqlite");
+  file = inFolder("words.sqlite");
   lost = [];
 });
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-});
-
 function open() {
   const database = openPrivateDatabase({
     file,
@@ -126,9 +111,9 @@ describe("a private database whose file was", () => {
 
   it("deleted with its folder fails until there is a folder again", () => {
     const database = open();
-    rmSync(folder, { recursive: true });
+    rmSync(inFolder("."), { recursive: true });
     expect(() => database.add("a")).toThrow("ENOENT");
-    mkdirSync(folder);
+    mkdirSync(inFolder("."));
     database.add("b");
     expect(database.words()).toEqual(["b"]);
     database.close();

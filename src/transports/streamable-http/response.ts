@@ -285,7 +285,7 @@ export function sessionHeader(headers: ResponseHeaders): string | undefined {
 }
 
 /** The seconds that `Retry-After` asks for, as a number or a date (RFC 9110, section 10.2.3). */
-export function retryAfterOf(headers: ResponseHeaders, now: () => number = Date.now): number | undefined {
+function retryAfterOf(headers: ResponseHeaders, now: () => number = Date.now): number | undefined {
   const value = headers["retry-after"];
   if (typeof value !== "string") return undefined;
   if (/^\d{1,9}$/u.test(value)) return Number(value);

@@ -1,3 +1,5 @@
+import { setTimeout as wait } from "node:timers/promises";
+
 import { describe, expect, it } from "vitest";
 
 import { fillStore } from "../../bench/recorded/filled-store.ts";
@@ -8,6 +10,7 @@ import { startChromium } from "../support/chromium.ts";
 import { openConsole } from "../support/console.ts";
 import { openConsolePage } from "../support/console-page.ts";
 import { eventually } from "../support/eventually.ts";
+import { modernRequest, postModern } from "../support/modern-request.ts";
 
 const recorded = 100_000;
 const perBatch = 250;
@@ -95,6 +98,40 @@ describe("the console over much traffic", () => {
     await at.page
       .getByText(`${(count + 1).toLocaleString("en-US")} requests`, { exact: true })
       .waitFor({ timeout: 90_000 });
+    expect(at.problems).toEqual([]);
+  });
+
+  it("follows a thousand calls a second: shows the newest, and says how many others there were", async () => {
+    await using opened = await openConsole();
+    await using browser = await startChromium();
+    await using at = await openConsolePage(browser, opened, "live");
+    await at.page.getByRole("status").getByText("live", { exact: true }).waitFor();
+    const [calls, perSecond, callers] = [3000, 1000, 16];
+    const call = async (index: number): Promise<void> => {
+      const params = { name: "add", arguments: { a: index, b: 0 } };
+      const { status } = await postModern(opened.url, modernRequest(index, "tools/call", params));
+      expect(status).toBe(200);
+    };
+    const start = performance.now();
+    let next = 0;
+    const callInTurn = async (): Promise<void> => {
+      while (next < calls) {
+        const index = next++;
+        // A busy machine makes fewer, which is as good: nothing here is about time.
+        await wait(Math.max(0, start + (index * 1000) / perSecond - performance.now()));
+        await call(index);
+      }
+    };
+    await Promise.all(Array.from({ length: callers }, callInTurn));
+    await call(calls);
+    // The total has those that were left out, and the last one is on top.
+    await at.page
+      .getByText(`${(calls + 1).toLocaleString("en-US")} requests`, { exact: true })
+      .waitFor({ timeout: 90_000 });
+    await at.page.getByRole("option").first().click();
+    await at.page.getByRole("tab", { name: "Messages" }).click();
+    await at.page.getByText(`${calls} + 0 = ${calls}`).first().waitFor();
+    expect(await at.page.getByRole("option").count()).toBeLessThan(60);
     expect(at.problems).toEqual([]);
   });
 });
